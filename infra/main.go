@@ -5,7 +5,8 @@
 // Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which contains the defaults.
 // Package setting lists them. `vacancy deploy` also sets stage, changes (see package stored),
 // lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are versions of the secret by
-// which functions recognise the edge (CloudFront): the one that it sends, and an older accepted one.
+// which functions recognise the edge (CloudFront). The edge sends the first, and functions also
+// accept the second.
 //
 // If -plan is set, the command writes the templates without the code of the functions, for `vacancy
 // deploy --plan`.

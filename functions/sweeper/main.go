@@ -1,5 +1,6 @@
-// Command sweeper is the Lambda function that decides overdue calls, dispatches overdue bookings, destroys
-// expired text keys and deletes stored bytes that belong to no file. A schedule invokes it every minute.
+// Command sweeper is the Lambda function that decides overdue calls, dispatches overdue bookings,
+// destroys expired text keys and deletes stored bytes that belong to no file. A schedule invokes it
+// every minute.
 package main
 
 import (

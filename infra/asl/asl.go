@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Timeouts in seconds. A task times out before the state machine, and the state machine before the
-// attempt is overdue, which is two minutes after the attempt began.
+// Timeouts in seconds. A task times out before the state machine does. The state machine times out
+// before the attempt is overdue, which happens two minutes after the attempt began.
 const (
 	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90
@@ -125,17 +125,17 @@ func GateMachine(steps []gate.Step) Machine {
 
 func stepState(s gate.Step, next string) State {
 	return State{
-		Type: "Task", Comment: s.Description, Resource: Placeholder(FunctionName(s.Name)),
+		Type: "Task", Comment: s.Description, Resource: ARNPlaceholder(FunctionName(s.Name)),
 		InputPath: "$.state", ResultPath: strPtr("$.state"), TimeoutSeconds: taskSeconds, Retry: retries(),
-		Catch: catches(s.RefusalKinds),
+		Catch: refusalCatches(s.RefusalKinds),
 		Next:  next,
 	}
 }
 
-// catches returns an entry for each kind of refusal, and a last entry for all other errors, because
+// refusalCatches returns an entry for each kind of refusal, and a last entry for all other errors, because
 // States.ALL must be last.
-func catches(refuses []problem.Kind) (list []catch) {
-	for _, k := range refuses {
+func refusalCatches(refusalKinds []problem.Kind) (list []catch) {
+	for _, k := range refusalKinds {
 		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusalState})
 	}
 	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailureState})
@@ -145,7 +145,7 @@ func catches(refuses []problem.Kind) (list []catch) {
 // becomes overdue, and the next read of the attempt ends it.
 func recordState(comment, next string) State {
 	return State{
-		Type: "Task", Comment: comment, Resource: Placeholder(functions.Record.Name), ResultPath: strPtr("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
+		Type: "Task", Comment: comment, Resource: ARNPlaceholder(functions.Record.Name), ResultPath: strPtr("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
 		Catch: []catch{{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.record", Next: failedState}},
 		Next:  next,
 	}
@@ -163,7 +163,7 @@ func retries() []retry {
 	}
 }
 
-func Placeholder(function string) string { return "${" + SubstitutionName(function) + "}" }
+func ARNPlaceholder(function string) string { return "${" + SubstitutionName(function) + "}" }
 
 func SubstitutionName(function string) string { return function + "Arn" }
 

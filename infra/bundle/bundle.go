@@ -36,8 +36,8 @@ func FindCheckout(dir string) (string, error) {
 	}
 }
 
-func CompileFunctions(ctx context.Context, checkoutDir, arch string, environ []string) error {
-	// The build cache then has the compiled packages, so Functions only links them.
+func WarmBuildCache(ctx context.Context, checkoutDir, arch string, environ []string) error {
+	// The build cache then has the compiled packages, so BuildFunctions only links them.
 	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}"}, compileFlags()...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./functions/...")...)
 	cmd.Dir, cmd.Env = checkoutDir, buildEnvironment(environ, arch)
@@ -61,7 +61,7 @@ func BuildFunctions(ctx context.Context, checkoutDir, arch string, names []strin
 	for _, name := range names {
 		programs = append(programs, "./functions/"+name)
 	}
-	if err := Programs(ctx, checkoutDir, arch, binaryDir+string(filepath.Separator), environ, programs...); err != nil {
+	if err := BuildPrograms(ctx, checkoutDir, arch, binaryDir+string(filepath.Separator), environ, programs...); err != nil {
 		return fmt.Errorf("building the functions: %w", err)
 	}
 	for _, name := range names {
@@ -72,7 +72,7 @@ func BuildFunctions(ctx context.Context, checkoutDir, arch string, names []strin
 	return nil
 }
 
-func Programs(ctx context.Context, checkoutDir, arch, out string, environ []string, packages ...string) error {
+func BuildPrograms(ctx context.Context, checkoutDir, arch, out string, environ []string, packages ...string) error {
 	args := append([]string{"build"}, compileFlags()...)
 	// If out ends with a separator, it is a directory.
 	args = append(args, "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out)
@@ -84,8 +84,9 @@ func Programs(ctx context.Context, checkoutDir, arch, out string, environ []stri
 	return nil
 }
 
-// compileFlags returns the flags of a compilation. Together with the link flags they exclude Lambda's
-// old RPC entry point, and paths, repository state and build ids, which differ between machines.
+// compileFlags returns the flags of a compilation. They exclude Lambda's old RPC entry point.
+// Together with the link flags they also exclude paths, repository state and build ids, which
+// differ between machines.
 func compileFlags() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
 func buildEnvironment(environ []string, arch string) []string {

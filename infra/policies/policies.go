@@ -1,5 +1,6 @@
-// Package policies contains the policies of the functions' roles, as they appear in the golden files of
-// package stacks, and the calls that the roles must allow and deny. It must not import packages of the CDK.
+// Package policies contains the policies of the functions' roles, as they appear in the golden
+// files of package stacks, and the calls that the roles must allow and deny. It must not import
+// packages of the CDK.
 package policies
 
 import (
@@ -34,8 +35,8 @@ type Location struct{ Partition, Region, Account string }
 // ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in
 // the ARNs are examples, because the tables and keys of a stage have generated names. The label of
 // a stream is only a year, because the policy linter parliament accepts no label with colons.
-func (p Location) ReplaceNames(text string) string {
-	arnPrefix, regionAndAccount := "arn:"+p.Partition+":", p.Region+":"+p.Account
+func (l Location) ReplaceNames(text string) string {
+	arnPrefix, regionAndAccount := "arn:"+l.Partition+":", l.Region+":"+l.Account
 	return strings.NewReplacer(
 		"data.Rows.StreamArn", arnPrefix+"dynamodb:"+regionAndAccount+":table/rows/stream/2026",
 		"data.Docs.StreamArn", arnPrefix+"dynamodb:"+regionAndAccount+":table/docs/stream/2026",
@@ -43,7 +44,7 @@ func (p Location) ReplaceNames(text string) string {
 		"data.Blobs.Arn", arnPrefix+"s3:::vacancy-dev-blobs",
 		"data.SealKey.Arn", arnPrefix+"kms:"+regionAndAccount+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", arnPrefix+"kms:"+regionAndAccount+":key/22222222-2222-2222-2222-222222222222",
 		"functions.Tasks.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-tasks", "functions.Pushes.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-pushes", "functions.Lost.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-lost",
-		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+regionAndAccount,
+		"${AWS::Partition}", l.Partition, ":us-east-1:${AWS::AccountId}", ":"+regionAndAccount,
 	).Replace(text)
 }
 
@@ -51,7 +52,7 @@ func (p Location) ReplaceNames(text string) string {
 type Call struct {
 	Function string
 	Actions  []string
-	Resource string              // name or ARN; see [Place.ReplaceNames]
+	Resource string              // name or ARN; see [Location.ReplaceNames]
 	Keys     map[string][]string // values by condition key
 	Denied   bool
 }
@@ -67,10 +68,10 @@ func (c Call) String() string {
 // wildcardExample replaces * in the resource and the condition keys of a call.
 const wildcardExample = "example"
 
-// TestCalls returns calls that test each statement of a function's policy. For a statement that allows its
-// actions, a call with all of its condition keys at once must be allowed, because a transaction may
-// have all of them, and calls with a foreign key or without a key must be denied. For a statement
-// that denies its actions, calls with its keys must be denied.
+// TestCalls returns calls that test each statement of a function's policy. A statement must allow,
+// or deny, calls that have its condition keys. Such a call has all values of a multi-valued key at
+// once, because a transaction may have all of them. If a statement allows its actions, calls with a
+// foreign key or without a key must be denied.
 func TestCalls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
@@ -121,10 +122,10 @@ func (l *stringList) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &(*l)[0])
 }
 
-func isMulti(operator string) bool { return strings.HasPrefix(operator, "For") }
+func isMultiValued(operator string) bool { return strings.HasPrefix(operator, "For") }
 
-// matchingKeys returns the condition keys of requests that meet the statement's conditions. For a key that has
-// only one value per request, it returns a request for each value.
+// matchingKeys returns the condition keys of requests that meet the statement's conditions. For a
+// key that has only one value per request, it returns a request for each value.
 func (s statement) matchingKeys() []map[string][]string {
 	required := map[string][]string{}
 	// The policies only have "false", which means that the key must be present.
@@ -143,7 +144,7 @@ func (s statement) matchingKeys() []map[string][]string {
 			}
 			var next []map[string][]string
 			for _, keys := range combinations {
-				if isMulti(operator) {
+				if isMultiValued(operator) {
 					next = append(next, withKey(keys, key, values))
 					continue
 				}
@@ -162,14 +163,14 @@ func (s statement) violatingKeys() (combinations []map[string][]string) {
 	validKeys := s.matchingKeys()[0]
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		for key := range s.Condition[operator] {
-			if operator == "Null" || !isMulti(operator) && !strings.HasSuffix(operator, "IfExists") {
+			if operator == "Null" || !isMultiValued(operator) && !strings.HasSuffix(operator, "IfExists") {
 				combinations = append(combinations, withKey(validKeys, key, nil))
 			}
 			if operator == "Null" {
 				continue
 			}
 			values := []string{"other#" + wildcardExample}
-			if isMulti(operator) {
+			if isMultiValued(operator) {
 				values = append(values, validKeys[key]...)
 			}
 			combinations = append(combinations, withKey(validKeys, key, values))

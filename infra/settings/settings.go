@@ -51,16 +51,16 @@ func Read(context map[string]any, region string) (s Settings, err error) {
 		}
 	}
 	values, invalid := setting.ReadContext(contextTexts)
-	for _, w := range invalid {
-		addError(w.Context, w.ExpectedValue(), fmt.Sprintf("%.80q", w.Text))
+	for _, invalidValue := range invalid {
+		addError(invalidValue.Context, invalidValue.ExpectedValue(), fmt.Sprintf("%.80q", invalidValue.Text))
 	}
-	choice, err := cost.NewLimitOptions(values, region)
+	limitOptions, err := cost.NewLimitOptions(values, region)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("context value %w", err))
 	}
 	s = Settings{Values: values, StoredContext: setting.OmitDefaults(contextTexts), FunctionVariables: functionVariables(contextTexts)}
 	if errs = append(errs, s.checkCombinations()...); errs == nil {
-		if s.Limits, err = cost.DeriveLimits(choice); err != nil {
+		if s.Limits, err = cost.DeriveLimits(limitOptions); err != nil {
 			errs = append(errs, fmt.Errorf("context value %w", err))
 		}
 	}
@@ -86,8 +86,8 @@ func formatValue(v any) (text string, ok bool) {
 	return "", false
 }
 
-// functionVariables returns the environment variables by which functions read settings. A setting with its
-// zero value has no variable, unless functions require it.
+// functionVariables returns the environment variables from which functions read settings. A setting
+// with its zero value has no variable, unless functions require it.
 func functionVariables(texts map[string]string) map[string]string {
 	env := map[string]string{}
 	for _, row := range setting.Table() {

@@ -23,26 +23,27 @@ type dataStack struct {
 	hostKey    awskms.Key // signs as the host; nil if the host has a software key, sealed in docs
 }
 
-func newData(app constructs.Construct, in Input) dataStack {
+func newDataStack(app constructs.Construct, in Input) dataStack {
 	d := dataStack{stack: newStack(app, in, "data", "Vacancy "+in.Settings.Stage+": tables, bucket and keys")}
 	d.atRestKey = newAtRestKey(d.stack, in)
 	d.sealKey = newSealKey(d.stack, in)
 	d.rows = newRowsTable(d.stack, in, d.atRestKey)
 	d.docs = newDocsTable(d.stack, in, d.atRestKey)
 	d.blobs = newBlobBucket(d.stack, in, d.atRestKey)
-	output(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
-	output(d.stack, "Docs", d.docs.TableName(), "table of documents")
-	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of changes to rows")
-	output(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of changes to documents")
-	output(d.stack, "Blobs", d.blobs.BucketName(), "bucket of large bodies and of the search index")
-	output(d.stack, "SealKey", d.sealKey.KeyArn(), "KMS key that seals seeds and text keys")
+	addOutput(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
+	addOutput(d.stack, "Docs", d.docs.TableName(), "table of documents")
+	addOutput(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of changes to rows")
+	addOutput(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of changes to documents")
+	addOutput(d.stack, "Blobs", d.blobs.BucketName(), "bucket of large bodies and of the search index")
+	addOutput(d.stack, "SealKey", d.sealKey.KeyArn(), "KMS key that seals seeds and text keys")
 	if in.Settings.HostKey == "kms" {
 		d.hostKey = newHostKey(d.stack, in)
-		output(d.stack, "HostKey", d.hostKey.KeyArn(), "KMS key that is the host's identity")
+		addOutput(d.stack, "HostKey", d.hostKey.KeyArn(), "KMS key that is the host's identity")
 	}
-	// If a first deployment fails, only this stack exists, so it must have the settings. The values
-	// that deploy sets are omitted, so that a rotation of the edge's secret does not change the stack.
-	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitDeployContexts(in.Settings.StoredContext))), storedOutputDescription)
+	// If a first deployment fails, only this stack exists. It therefore stores the settings too. It
+	// omits the values that `vacancy deploy` sets, because each rotation of the edge's secret would
+	// otherwise change the stack.
+	addOutput(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitDeployContexts(in.Settings.StoredContext))), storedOutputDescription)
 	return d
 }
 
@@ -53,9 +54,9 @@ func (d dataStack) streamARN(table string) *string {
 	return d.rows.TableStreamArn()
 }
 
-// newRowsTable creates the table of rows of shared/store/dynamo, keyed by the stream's name as bytes
-// and the position. The table has no expiry, because rows are never deleted. Its DynamoDB stream
-// reveals changed rows.
+// newRowsTable creates the table of rows of shared/store/dynamo. Its keys are the name of a row's
+// stream, as bytes, and the position in that stream. The table has no expiry, because rows are
+// never deleted. Its DynamoDB stream shows changed rows to the tamper detector.
 func newRowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
@@ -91,10 +92,9 @@ func newDocsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// tableProps returns the properties of both tables. A table is billed per request up to its limits,
-// encrypted with the key, restorable to any second of the last 35 days, and protected from deletion
-// if the stage retains its data. CloudFormation generates its name, so a restored or retained table
-// does not prevent the creation of a new table.
+// tableProps returns the properties that both tables share. A table is protected from deletion only
+// if the stage retains its data. CloudFormation generates the names of the tables, because a fixed
+// name could already belong to a restored or retained table.
 func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
@@ -111,9 +111,9 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 // snapshotPrefix is the key prefix of the search index in the bucket.
 const snapshotPrefix = "search/"
 
-// newBlobBucket creates the bucket of the search index and of other objects. Functions get grants only for the
-// objects that they use. A replaced index is deleted a day after its replacement. `vacancy destroy`
-// empties the bucket, because the stack would need a custom resource to empty it.
+// newBlobBucket creates the bucket of the search index and of other objects. Functions get grants
+// only for the objects that they use. A replaced index is deleted a day after its replacement.
+// `vacancy destroy` empties the bucket, because a stack could do that only by a custom resource.
 func newBlobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

@@ -22,11 +22,11 @@ import (
 // EdgeSecretHeader is the header with the edge's secret, by which functions recognise CloudFront.
 const EdgeSecretHeader = "X-Vacancy-Edge"
 
-// newEdge creates the CloudFront distribution in front of the functions. It gives all handlers one
+// newEdgeStack creates the CloudFront distribution in front of the functions. It gives all handlers one
 // host name, caches public pages and forwards all other requests unchanged.
-func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
+func newEdgeStack(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
-	e := edge{
+	e := edgeBuilder{
 		stack: s, in: in, functionStack: f, responseHeaders: newSecurityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		headerPolicies: map[string]awscloudfront.OriginRequestPolicy{
 			"calls": newCallHeaderPolicy(s, in), "admin": newAdminHeaderPolicy(s, in), "reads": newRegistryHeaderPolicy(s, in), "tasks": newAgentHeaderPolicy(s, in),
@@ -38,7 +38,7 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	}
 	props := &awscloudfront.DistributionProps{
 		Comment:                str("Vacancy " + in.Settings.Stage),
-		DefaultBehavior:        e.behaviour(functions.DefaultPath),
+		DefaultBehavior:        e.buildBehavior(functions.DefaultPath),
 		ErrorResponses:         errorResponses(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
 		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
@@ -53,18 +53,18 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	setLogicalID(d, "Distribution")
 	for _, p := range functions.Paths() {
-		e.addBehavior(d, p.Pattern, e.behaviour(p))
+		e.addBehavior(d, p.Pattern, e.buildBehavior(p))
 	}
 	e.suppressRules(d)
 	if in.Settings.Domain != "" {
-		output(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
+		addOutput(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
 	} else {
-		output(s, "Url", awscdk.Fn_Join(str(""), &[]*string{str("https://"), d.DistributionDomainName()}), "public URL of the host")
+		addOutput(s, "Url", awscdk.Fn_Join(str(""), &[]*string{str("https://"), d.DistributionDomainName()}), "public URL of the host")
 	}
 	return s
 }
 
-type edge struct {
+type edgeBuilder struct {
 	stack           awscdk.Stack
 	in              Input
 	functionStack   functionStack
@@ -74,7 +74,7 @@ type edge struct {
 	origins         map[functions.Function]awscloudfront.IOrigin
 }
 
-func (e edge) originOf(f functions.Function) awscloudfront.IOrigin {
+func (e edgeBuilder) originOf(f functions.Function) awscloudfront.IOrigin {
 	if e.origins[f] == nil {
 		e.origins[f] = awscloudfrontorigins.NewFunctionUrlOrigin(e.functionStack.functionURLs[f], &awscloudfrontorigins.FunctionUrlOriginProps{
 			OriginId:      str(f.Name),
@@ -85,9 +85,9 @@ func (e edge) originOf(f functions.Function) awscloudfront.IOrigin {
 	return e.origins[f]
 }
 
-// behaviour returns the cache behaviour of a path. Paths with cached answers accept only requests
-// that read, unless the caller's key is part of the cache key.
-func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
+// buildBehavior returns the cache behaviour of a path. Paths with cached answers accept only GET, HEAD
+// and OPTIONS, unless the caller's key is part of the cache key.
+func (e edgeBuilder) buildBehavior(p functions.Path) *awscloudfront.BehaviorOptions {
 	b := &awscloudfront.BehaviorOptions{
 		Origin:                e.originOf(p.Function),
 		AllowedMethods:        awscloudfront.AllowedMethods_ALLOW_ALL(),
@@ -108,7 +108,7 @@ func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 	return b
 }
 
-func (e edge) addBehavior(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
+func (e edgeBuilder) addBehavior(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
 	// The distribution tries its behaviours in the order in which they were added.
 	d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
 		AllowedMethods: b.AllowedMethods, CachePolicy: b.CachePolicy, OriginRequestPolicy: b.OriginRequestPolicy,
@@ -119,10 +119,10 @@ func (e edge) addBehavior(d awscloudfront.Distribution, path string, b *awscloud
 // An AWS account has fixed limits of 20 cache policies and 20 origin request policies, and a policy
 // has at most ten headers. Four stages fit, and each list has room for another header.
 
-// newAgentCachePolicy caches agent cards for a second. The other answers of A2A forbid caching. CloudFront
-// forwards Authorization of a GET only if a caching policy has it in its cache key. The card also
-// depends on Accept, because browsers are redirected to a page, and on the headers that protocols
-// vary by. No cached answer depends on KeyHeaders. They are in the cache key only because
+// newAgentCachePolicy caches agent cards for a second. The other answers of A2A forbid caching.
+// CloudFront forwards the Authorization of a GET only if the cache key contains it. The key also
+// contains Accept, because browsers are redirected to a page, and the protocols' CardVaryHeaders.
+// No cached answer depends on the protocols' CacheKeyHeaders. They are in the key only because
 // CloudFront forwards all headers of the key, and newAgentHeaderPolicy has no room for them.
 func newAgentCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePerKey, "A2A: agent cards at a vacant's own URL, for a second", 1,
@@ -142,9 +142,9 @@ func protocolHeaders(headersOf func(*protocol.Protocol) []string) (values []stri
 
 func varyHeaders(p *protocol.Protocol) []string { return p.CardVaryHeaders }
 
-// newPublicCachePolicy caches public answers for as long as their Cache-Control allows, and none without
-// Cache-Control. The query is part of the cache key, because ?vacant= selects the card. The files
-// of the pages have their hash in the path and never change.
+// newPublicCachePolicy caches public answers for as long as their Cache-Control allows. The query
+// is part of the cache key, because ?vacant= selects the card. The limit is a year, because the
+// files of the pages have their hash in the path and never change.
 func newPublicCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePublic, "public answers, as long as Cache-Control allows", 365*86400)
 }
@@ -167,9 +167,9 @@ func newCachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, 
 	return p
 }
 
-// newCallHeaderPolicy forwards the headers that message needs, and the caller's address as CloudFront saw
-// it. CloudFront forwards the address together with all headers of the caller only if Host is among
-// them, and a Function URL refuses the caller's Host.
+// newCallHeaderPolicy forwards the headers that the function message needs, and the caller's
+// address as CloudFront saw it. It does not forward all headers, because CloudFront would then
+// forward the caller's Host too, which a Function URL refuses.
 func newCallHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return newHeaderPolicy(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
@@ -195,9 +195,9 @@ func newHeaderPolicy(s awscdk.Stack, in Input, name, comment string, headers ...
 	return p
 }
 
-// newAdminHeaderPolicy forwards all headers except two to the admin API, because CloudFront cannot forward
-// Authorization otherwise. A Function URL refuses the caller's Host, and the caller could forge
-// CloudFront-Viewer-Address.
+// newAdminHeaderPolicy forwards all headers except two to the admin API. A list of single headers
+// cannot include Authorization. The exceptions are the caller's Host, which a Function URL refuses,
+// and CloudFront-Viewer-Address, which the caller could forge.
 func newAdminHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.ResourceName("admin")), Comment: str("headers of admin requests"),
@@ -235,9 +235,10 @@ func errorResponses() *[]*awscloudfront.ErrorResponse {
 	return &responses
 }
 
-// newWebACL blocks addresses that send too many requests, and requests that no handler accepts. The rules that
-// inspect bodies only count their matches, because they would block bodies above 8 KiB, although a signed
-// call may have 256 KiB, and prose with HTML tags or file paths. Handlers never execute texts.
+// newWebACL blocks addresses that send too many requests, and requests that no handler accepts. The
+// rules that inspect bodies only count their matches, because they would block valid calls. A
+// signed call may have 256 KiB, and they block bodies above 8 KiB. They also block prose with HTML
+// tags or file paths, which is harmless, because handlers never execute texts.
 func newWebACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	visibility := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
@@ -267,7 +268,7 @@ func newWebACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	return acl
 }
 
-func (e edge) suppressRules(d awscloudfront.Distribution) {
+func (e edgeBuilder) suppressRules(d awscloudfront.Distribution) {
 	suppressRule(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
 	suppressRule(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
 	if !e.in.Settings.WAF {

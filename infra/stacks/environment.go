@@ -51,9 +51,10 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 	return &env
 }
 
-// publicURL returns the URL of the host, or nil if it is not known yet. If the stage has an edge without a
-// domain, `vacancy deploy` later passes the generated name of the edge to the host. If the stage has no
-// edge, the host's URL is the Function URL of agent, which is unknown until agent has been created.
+// publicURL returns the URL of the host, or nil if it is not known yet. If the stage has an edge
+// without a domain, `vacancy deploy` later passes the generated name of the edge to the host. If
+// the stage has no edge, the host's URL is the Function URL of agent, which is unknown until agent
+// has been created.
 func (f functionStack) publicURL(in Input) *string {
 	switch agent := f.functionURLs[functions.Agent]; {
 	case in.Settings.Domain != "":
@@ -66,7 +67,8 @@ func (f functionStack) publicURL(in Input) *string {
 }
 
 // gatewayURL returns the URL of accounts and AGP. It returns nil if the public URL of the host also
-// serves them, and for the gateway itself, whose URL does not exist before the function.
+// serves them. It also returns nil for the gateway itself, because the function is created before
+// its URL.
 func (f functionStack) gatewayURL(in Input) *string {
 	gateway := f.functionURLs[functions.Gateway]
 	if in.Settings.Domain != "" || in.Settings.HasEdge || gateway == nil {
@@ -75,13 +77,13 @@ func (f functionStack) gatewayURL(in Input) *string {
 	return gateway.Url()
 }
 
-// readRate returns the rate, as units-per-second:burst, at which one instance may read the tables: an
-// instance of registry, search or graduate, or of gateway for requests without a known key. These
-// instances together get at most half of the read limits of both tables, because calls need the rest.
-// If functions have no reserved concurrency, more instances may run, and together they read more.
+// readRate returns the rate at which one instance may read the tables, as units-per-second:burst.
+// The rate limits registry, search and graduate, and gateway for requests without a known key. All
+// instances of these functions together get at most half of the tables' read limits, because calls
+// need the rest. They may exceed that half if functions have no reserved concurrency.
 func readRate(s settings.Settings) string {
-	const burstSeconds = 4      // burst in seconds of the instance's share
-	const registryFactor = 1.25 // factor for registry, whose revocations may read a quarter more
+	const burstSeconds = 4
+	const registryFactor = 1.25 // an instance of registry may read a quarter more, for its revocations
 	limits := s.Limits
 	rowReaders := registryFactor*float64(limits[functions.Registry.Name]) + float64(limits[functions.Graduate.Name]) + float64(limits[functions.Gateway.Name])
 	share := min(float64(limits[cost.DocsReads])/(rowReaders+float64(limits[functions.Search.Name])), float64(limits[cost.RowsReads])/rowReaders) / 2
@@ -107,7 +109,7 @@ func largeBodyRate(s settings.Settings, function string) string {
 	return formatRate(float64(writeLimit)/2/float64(max(1, s.Limits[function])), burstSeconds)
 }
 
-// objectBurstSeconds is the burst of an instance's rate of objects, in seconds at that rate.
+// objectBurstSeconds is the burst of object reads and writes, in seconds at an instance's rate.
 const objectBurstSeconds = 120
 
 func formatRate(perSecond, burstSeconds float64) string {

@@ -25,17 +25,17 @@ type functionStack struct {
 	stack        awscdk.Stack
 	queues       queuesByName
 	functionURLs map[functions.Function]awslambda.FunctionUrl
-	edgeSecret   awssecretsmanager.Secret // the edge's secret, or nil if the edge is off
+	edgeSecret   awssecretsmanager.Secret // nil if the stage has no edge
 }
 
-func newFunctions(app constructs.Construct, in Input, d dataStack) functionStack {
+func newFunctionStack(app constructs.Construct, in Input, d dataStack) functionStack {
 	f := functionStack{
 		stack:        newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and their triggers"),
 		functionURLs: map[functions.Function]awslambda.FunctionUrl{},
 	}
 	if in.Settings.HasEdge {
 		f.edgeSecret = newEdgeSecret(f.stack)
-		output(f.stack, "EdgeSecret", f.edgeSecret.SecretArn(), "secret by which the functions recognise the edge")
+		addOutput(f.stack, "EdgeSecret", f.edgeSecret.SecretArn(), "secret by which the functions recognise the edge")
 	}
 	f.queues = newQueues(f.stack, in)
 	lostQueue, grantsByFunction, lambdas := newLostQueue(f.stack, in), allGrants(in.Settings), map[functions.Function]awslambda.Function{}
@@ -55,7 +55,7 @@ func newFunctions(app constructs.Construct, in Input, d dataStack) functionStack
 		}
 	}
 	newGate(f.stack, in, lambdas)
-	output(f.stack, setting.StoredOutput, str(setting.FormatStored(in.Settings.StoredContext)), storedOutputDescription)
+	addOutput(f.stack, setting.StoredOutput, str(setting.FormatStored(in.Settings.StoredContext)), storedOutputDescription)
 	return f
 }
 
@@ -102,7 +102,7 @@ func (f functionStack) addFunction(in Input, d dataStack, spec functions.Functio
 			mode = awslambda.InvokeMode_RESPONSE_STREAM
 		}
 		f.functionURLs[spec] = fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
-		output(f.stack, spec.URLOutput(), f.functionURLs[spec].Url(), "Function URL of "+spec.Name)
+		addOutput(f.stack, spec.URLOutput(), f.functionURLs[spec].Url(), "Function URL of "+spec.Name)
 	}
 	return fn
 }
@@ -128,9 +128,9 @@ func newEdgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	return secret
 }
 
-// secretReference returns a reference to a version of the secret. If version is "", it refers to the current
-// version, as in the first deployment. A rotation passes the id of the new version, because
-// CloudFormation reads the secret again only if the reference changes.
+// secretReference returns a reference to a version of the secret. If version is "", it refers to
+// the current version, as in the first deployment. A rotation passes the id of the new version,
+// because CloudFormation reads the secret again only if the reference changes.
 func secretReference(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
@@ -139,9 +139,9 @@ func secretReference(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// legacyRuleIDs maps rule names to logical ids that are not derived from the name. The ids must not change,
-// because CloudFormation would create a second rule with the same physical name before it deletes the
-// first, and the deployment would fail.
+// legacyRuleIDs maps rule names to logical ids that are not derived from the name. The ids must not
+// change, because CloudFormation would create a second rule with the same physical name before it
+// deletes the first, and the deployment would fail.
 var legacyRuleIDs = map[string]string{
 	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
 }
@@ -183,7 +183,8 @@ func addRowsTrigger(s awscdk.Stack, d dataStack, f awslambda.Function, lostQueue
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
-		// The function gets changes, removals and canary rows. Lambda drops other new rows free of charge.
+		// The function gets changes, removals and canary rows. Lambda drops other new rows free of
+		// charge.
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
@@ -194,9 +195,9 @@ func addRowsTrigger(s awscdk.Stack, d dataStack, f awslambda.Function, lostQueue
 	setLogicalID(m, "RowsChanged")
 }
 
-// addDocsTrigger starts the indexer when registrations change: after a thousand changes, or IndexSeconds
-// after the first one. Lambda drops changes of other documents. The indexer itself reads the changes
-// since its last index, so a failed invocation loses no change.
+// addDocsTrigger starts the indexer when registrations change: after a thousand changes, or
+// IndexSeconds after the first one. Lambda drops changes of other documents. The indexer itself
+// reads the changes since its last index, so a failed invocation loses no change.
 func addDocsTrigger(s awscdk.Stack, in Input, d dataStack, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),

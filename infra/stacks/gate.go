@@ -21,8 +21,9 @@ func gateARN(s awscdk.Stack, in Input) *string {
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.ResourceName(gateName))})
 }
 
-// gateLogGroup returns the name of the gate's log group. Step Functions adds groups with other
-// names to the account's only resource policy of CloudWatch Logs, which has room for a few stages.
+// gateLogGroup returns the name of the gate's log group. The prefix /aws/vendedlogs/ is necessary,
+// because Step Functions adds groups with other names to a resource policy that all stages of the
+// account share. That policy has room for a few stages.
 func gateLogGroup(in Input) string {
 	return "/aws/vendedlogs/states/" + in.Settings.ResourceName(gateName)
 }
@@ -43,9 +44,9 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 	return out
 }
 
-// newGate creates the state machine from the steps of the gate, which decides whether a child may become
-// public. A machine of the type Standard keeps its history for 90 days and runs each step at least
-// once, so steps must be idempotent. Its log contains only the order of events, no data.
+// newGate creates the state machine from the steps of the gate, which decides whether a child may
+// become public. A machine of the type Standard keeps its history for 90 days and runs each step at
+// least once, so steps must be idempotent. Its log contains only the order of events, no data.
 func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.Function) {
 	machine := asl.GateMachine(gate.Steps())
 	text, err := machine.JSON()
@@ -74,7 +75,7 @@ func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.
 	})
 	m.OverrideLogicalId(str("Gate"))
 	suppressRule(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none; what an execution did and when is in its own history.")
-	output(s, "Gate", m.AttrArn(), "state machine of the gate")
+	addOutput(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 
 func newGateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {

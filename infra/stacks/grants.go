@@ -33,8 +33,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// grants lists the rights of a function's role. Each role may also write its log. A box is a value that
-// is encrypted under the sealing key; its KMS encryption context states its kind and owner.
+// grants lists the rights of a function's role. Each role may also write its log. A box is a value
+// that is encrypted under the sealing key. The KMS encryption context of a box states its kind and
+// owner.
 type grants struct {
 	rowOperations      []string    // operations on the table of rows
 	docAccesses        []docAccess // access to documents
@@ -77,17 +78,16 @@ func isRecursive(f functions.Function, grantsByFunction map[functions.Function]g
 	return reachable[f]
 }
 
-// docAccess is a list of operations on documents of some kinds. If documents is nil, it applies to all
-// documents.
+// docAccess is a list of operations on documents of some kinds. If docKinds is nil, the operations
+// apply to all documents.
 type docAccess struct {
 	operations []string
 	docKinds   docKinds
 }
 
-// docKind is a kind of document, whose partition a grant names.
+// docKind is a kind of documents. A grant names the partition of the kind.
 type docKind interface{ Describe() store.Shape }
 
-// docKinds lists the kinds of documents of a grant.
 type docKinds []docKind
 
 func (o docKinds) partitionPatterns() []string {
@@ -107,9 +107,8 @@ func partitionPattern(partition string) string {
 	return prefix
 }
 
-// Patterns of the contexts of boxes: text keys, seeds of vacants, a software identity of the host,
-// keys that this identity certifies, the secret of guests' keys, secrets of agents, keys of
-// payments, and keys of workspaces.
+// Patterns of the encryption contexts of boxes. hostIdentityPattern matches a software identity of
+// the host, and signingKeyPattern matches the keys that the host's identity certifies.
 const (
 	textKeyPattern      = "textkey:*"
 	vacantSeedPattern   = "vacant:*"
@@ -140,13 +139,11 @@ func (g grants) withFileAccess() grants {
 
 // allGrants returns the grants of the functions' roles.
 //
-// agent, message and worker create text keys and write call statistics and tasks, and they move
-// money in the commits of calls. message reads no task, agent creates the secret of guests, and
-// worker dispatches bookings. agent and worker also read and write files in workspaces. They write
-// no other documents, so an attacker in one of them can change neither the operator's key nor a
-// vacant's record. agent and message also create a software identity if a caller sends the first
-// request of the stage. registry writes its documents and reviews, and accepts cosignatures, but does
-// not write the log. search writes no document.
+// agent, message and worker write few kinds of documents, so that an attacker in one of them can
+// change neither the operator's key nor a vacant's record. All three create text keys, write call
+// statistics and tasks, and move money when they commit a call. agent also creates the secret of
+// guests, and worker dispatches bookings. agent and worker read and write files in workspaces.
+// agent and message create a software identity if a caller sends the first request of the stage.
 func allGrants(s settings.Settings) map[functions.Function]grants {
 	byFunction := urlGrants(s)
 	for _, part := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
@@ -155,12 +152,12 @@ func allGrants(s settings.Settings) map[functions.Function]grants {
 	return byFunction
 }
 
-// offerAccess returns the access to documents that offers a call to workers. withdrawAccess returns the
-// access that withdraws the offer.
+// offerAccess returns the access to documents that offers a call to workers. withdrawOfferAccess returns
+// the access that withdraws the offer.
 func offerAccess() docAccess {
 	return docAccess{[]string{"PutItem"}, docKinds{worker.WaitingDocs, worker.TurnDocs}}
 }
-func withdrawAccess() docAccess {
+func withdrawOfferAccess() docAccess {
 	return docAccess{[]string{"DeleteItem"}, docKinds{worker.WaitingDocs}}
 }
 
@@ -170,14 +167,14 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	allDocs := func(operations ...string) []docAccess { return []docAccess{{operations: operations}} }
 	messageDocs := append(writerAccess(s, []string{"GetItem"}, textkeys.KeyDocs, callstats.CallsDocs, task.HeadDocs, billing.DueDocs), chargeAccess(), docAccess{[]string{"UpdateItem"}, docKinds{task.BackgroundCountDocs}})
 	return map[functions.Function]grants{
-		functions.Message: {rowOperations: appendOperations(), docAccesses: append(messageDocs, offerAccess(), withdrawAccess()), indexPartitions: []string{vacants.RecordDocs.Index}, canSeal: true, openContexts: []string{vacantSeedPattern, textKeyPattern},
+		functions.Message: {rowOperations: appendOperations(), docAccesses: append(messageDocs, offerAccess(), withdrawOfferAccess()), indexPartitions: []string{vacants.RecordDocs.Index}, canSeal: true, openContexts: []string{vacantSeedPattern, textKeyPattern},
 			sealContexts: withHostIdentity(s, textKeyPattern), hostKeyOperations: []string{"GetPublicKey"}, canInvokeThink: true, sendQueues: []string{functions.TaskQueue}},
 		functions.Admin: {rowOperations: appendOperations(), docAccesses: allDocs("GetItem", "PutItem", "UpdateItem", "Query", "DeleteItem"), indexPartitions: []string{registry.RegistrationDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index, booking.BookingDocs.Index, vacants.NameDocs.Index}, canSeal: true, openContexts: []string{vacantSeedPattern, textKeyPattern, guestSecretPattern, hostIdentityPattern, signingKeyPattern, fileKeyPattern},
 			fileOperations: []string{"GetObject", "PutObject"}, hostKeyOperations: []string{"GetPublicKey", "Sign"}, gateOperations: []string{"GetExecutionHistory"}, canInvokeThink: true, sendQueues: []string{functions.TaskQueue}},
 		functions.Export: {rowOperations: []string{"Scan", "Query", "GetItem"}, docAccesses: allDocs("GetItem", "Query"), indexPartitions: []string{registry.RegistrationDocs.Index, workspace.Docs.Index}, openContexts: []string{textKeyPattern}},
 		functions.Registry: {rowOperations: appendOperations(), docAccesses: []docAccess{
 			{[]string{"PutItem"}, docKinds{registry.RegistrationDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.CosignatureDocs, registry.PendingProbeDocs, registry.SlugDocs, registry.VenueCountDocs}},
-			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, docKinds{reviews.BookDocs, reviews.RecentDocs}},
+			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, docKinds{reviews.BookDocs, reviews.RecentReviewDocs}},
 			{[]string{"GetItem"}, docKinds{billing.AccountDocs, billing.LinkDocs}},
 			{[]string{"UpdateItem"}, docKinds{registry.VenueCountDocs}},
 			{[]string{"GetItem", "Query"}, docKinds{registry.RegistrationDocs, registry.OpeningDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignatureDocs, vacants.HostIdentityDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
@@ -198,11 +195,11 @@ func gatewayGrants() grants {
 	return grants{rowOperations: appendOperations(), hostKeyOperations: []string{"GetPublicKey"}, sendQueues: []string{functions.TaskQueue}, canInvokeSearch: true, indexPartitions: []string{booking.BookingDocs.Index}, docAccesses: append(tokenAccess(), []docAccess{
 		{[]string{"PutItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
 		{[]string{"DeleteItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.EndingDocs}},
-		{[]string{"PutItem"}, docKinds{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.ConfirmDocs, billing.UseDocs}},
+		{[]string{"PutItem"}, docKinds{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.ConfirmDocs, billing.KeyUseDocs}},
 		{[]string{"DeleteItem"}, docKinds{booking.BookingDocs, booking.DueDocs}},
-		{[]string{"UpdateItem"}, docKinds{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveDocs}},
-		{[]string{"Query"}, docKinds{billing.AccountDocs, billing.ActiveDocs, billing.SubjectDocs, booking.EventDocs, usage.AllDocs}},
-		{[]string{"GetItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.UseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.ConfirmDocs, booking.BreakerDocs,
+		{[]string{"UpdateItem"}, docKinds{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveAgentDocs}},
+		{[]string{"Query"}, docKinds{billing.AccountDocs, billing.ActiveAgentDocs, billing.SubjectDocs, booking.EventDocs, usage.AllDocs}},
+		{[]string{"GetItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.KeyUseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.ConfirmDocs, booking.BreakerDocs,
 			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.HostIdentityDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.SubjectDocs}},
 	}...), openContexts: []string{paymentKeyPattern, signingKeyPattern}}
 }
@@ -234,7 +231,7 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	agentDocs = append(agentDocs, tokenAccess()...)
 	agentDocs = append(agentDocs, chargeAccess(), docAccess{[]string{"Query"}, docKinds{task.HeadDocs, task.RecentDocs, task.UnfinishedDocs}}, docAccess{[]string{"UpdateItem"}, docKinds{task.BackgroundCountDocs, task.RunningCountDocs}},
 		docAccess{[]string{"DeleteItem"}, docKinds{task.UnfinishedDocs}})
-	agentDocs = append(agentDocs, offerAccess(), withdrawAccess(), docAccess{[]string{"Query"}, docKinds{worker.WaitingDocs}}, docAccess{[]string{"PutItem"}, docKinds{worker.ConnectionDocs}})
+	agentDocs = append(agentDocs, offerAccess(), withdrawOfferAccess(), docAccess{[]string{"Query"}, docKinds{worker.WaitingDocs}}, docAccess{[]string{"PutItem"}, docKinds{worker.ConnectionDocs}})
 	return map[functions.Function]grants{
 		functions.Agent: grants{rowOperations: appendOperations(), docAccesses: append(agentDocs, docAccess{[]string{"DeleteItem"}, docKinds{workspace.Docs, locks.Docs, locks.LockNumberDocs}}), indexPartitions: []string{vacants.RecordDocs.Index, vacants.NameDocs.Index, task.HeadDocs.Index, task.DispatchedDocs.Index}, canSeal: true, openContexts: []string{vacantSeedPattern, textKeyPattern, guestSecretPattern},
 			sealContexts: withHostIdentity(s, textKeyPattern, guestSecretPattern), hostKeyOperations: []string{"GetPublicKey"}, canInvokeThink: true, canInvokeSearch: true, sendQueues: []string{functions.TaskQueue, functions.PushQueue}}.withFileAccess(),
@@ -246,23 +243,23 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"PutItem"}, docKinds{booking.BookingDocs, booking.DueDocs, booking.EventDocs, booking.BreakerDocs}},
 			{[]string{"DeleteItem"}, docKinds{booking.DueDocs, booking.BreakerDocs, task.UnfinishedDocs}},
 			{[]string{"UpdateItem"}, docKinds{booking.SlotDocs, booking.CounterDocs}},
-			{operations: []string{"GetItem"}}, offerAccess(), withdrawAccess()},
+			{operations: []string{"GetItem"}}, offerAccess(), withdrawOfferAccess()},
 			canSeal: true, openContexts: []string{vacantSeedPattern, textKeyPattern, guestSecretPattern, signingKeyPattern}, sealContexts: []string{textKeyPattern, guestSecretPattern}, hostKeyOperations: []string{"GetPublicKey"}, canInvokeThink: true,
 			sendQueues: []string{functions.TaskQueue, functions.PushQueue}}.withFileAccess(),
 	}
 }
 
-// thinkGrants returns the grants of think, which calls models for agent, message, worker and admin,
-// because these cannot decrypt secrets of agents. think writes only totals, and decrypts only secrets.
-// It reads the heads of tasks, which contain no texts, to stop a turn whose task has ended.
+// thinkGrants returns the grants of think. think calls models for agent, message, worker and admin,
+// which cannot decrypt secrets of agents. It writes only totals, and decrypts only secrets. It
+// reads the heads of tasks, which contain no texts, to stop a turn whose task has ended.
 func thinkGrants(s settings.Settings) grants {
 	var functionARNs []string
 	for _, owner := range slices.Sorted(maps.Keys(s.TenantFunctions)) {
 		functionARNs = append(functionARNs, s.TenantFunctions[owner]...)
 	}
 	return grants{openContexts: []string{agentSecretPattern}, bedrockModels: s.BedrockModels, agentFunctionARNs: functionARNs, docAccesses: []docAccess{
-		{[]string{"PutItem", "UpdateItem"}, docKinds{spend.VacantDocs}},
-		{[]string{"GetItem"}, docKinds{vacants.RecordDocs, registry.RegistrationDocs, registry.OpeningDocs, definition.SecretDocs, spend.VacantDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
+		{[]string{"PutItem", "UpdateItem"}, docKinds{spend.VacantTotalDocs}},
+		{[]string{"GetItem"}, docKinds{vacants.RecordDocs, registry.RegistrationDocs, registry.OpeningDocs, definition.SecretDocs, spend.VacantTotalDocs, spend.BudgetDocs, models.CurrentDocs, task.HeadDocs}},
 	}}
 }
 

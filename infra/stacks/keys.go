@@ -12,8 +12,8 @@ import (
 
 // In the policy of a key, the resource "*" means the key itself.
 
-// administrationStatement allows administrators to manage a key, but not to use it or to grant its use to
-// others.
+// administrationStatement allows administrators to manage a key, but not to use it or to grant its
+// use to others.
 func administrationStatement() awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        str("Administration"),
@@ -81,8 +81,8 @@ func newSealKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// vacancyContextConditions returns conditions that allow only requests whose encryption context has the member
-// `vacancy` and no other.
+// vacancyContextConditions returns conditions that allow only requests whose encryption context has
+// the member `vacancy` and no other.
 func vacancyContextConditions() map[string]any {
 	return map[string]any{
 		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
@@ -97,10 +97,10 @@ func contextCondition(patterns ...string) map[string]any {
 	return map[string]any{"kms:EncryptionContext:vacancy": strs(patterns...)}
 }
 
-// newHostKey creates the host's Ed25519 identity. KMS signs messages of up to 4,096 bytes with it and
-// never reveals the secret. KMS must not rotate the key, because a host with a new key would be another
-// host. admin uses the key to prove the host's identity, and checkpointer to sign the log. Both use it
-// to certify keys that sign receipts.
+// newHostKey creates the host's Ed25519 identity. KMS signs messages of up to 4,096 bytes with it
+// and never reveals the secret. KMS must not rotate the key, because a host with a new key would be
+// another host. admin uses the key to prove the host's identity, and checkpointer to sign the log.
+// Both use it to certify keys that sign receipts.
 func newHostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	grantsByFunction := allGrants(in.Settings)

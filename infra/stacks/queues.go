@@ -13,18 +13,18 @@ import (
 // deadQueueName names the queue of messages that the worker could not handle.
 const deadQueueName = "dead"
 
-// maxReceives is the number of failed receives after which a message becomes a dead letter. The pauses
-// of queue/sqs between them add up to eight minutes. Messages that only wait for their task are
-// dropped earlier. A message of the queue of tasks may be received queue.MaxFullRetries times more,
-// because a turn that waits for capacity must never become a dead letter. A dispatched task may wait
-// even longer: after queue.MaxFullRetries receives, a new message replaces its message.
+// maxReceives is the number of failed receives after which a message becomes a dead letter. The
+// pauses of package queue/sqs between the receives add up to eight minutes. A message that only
+// waits for its task is dropped earlier. A turn that waits for capacity must never become a dead
+// letter, so a message in the task queue may be received queue.MaxFullRetries times more. If a
+// dispatched task waits even longer, a new message replaces its message.
 const maxReceives = 20
 
-// queuesByName contains the queues of tasks by name.
+// queuesByName contains the queues of worker: tasks and push notifications.
 type queuesByName map[string]awssqs.Queue
 
-// pollerSeconds is the time, in seconds, for which Lambda may hold a received message before it starts the
-// worker.
+// pollerSeconds is the time, in seconds, for which Lambda may hold a received message before it
+// starts the worker.
 const pollerSeconds = 5 * 60
 
 func newQueues(s awscdk.Stack, in Input) queuesByName {
@@ -38,7 +38,7 @@ func newQueues(s awscdk.Stack, in Input) queuesByName {
 			receives += queue.MaxFullRetries
 		}
 		byName[name] = newQueue(s, in, name, &awssqs.QueueProps{
-			// A queue hides a message for as long as Lambda and its worker may take.
+			// A received message stays hidden for as long as Lambda and the worker may take.
 			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerSeconds + functions.Worker.TimeoutSeconds)),
 			RetentionPeriod:   awscdk.Duration_Hours(num(int(queue.Retention.Hours()))),
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},

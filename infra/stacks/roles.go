@@ -23,9 +23,9 @@ func roleName(s awscdk.Stack, in Input, function string) string {
 // writeOperations lists all operations that change items, in every API.
 var writeOperations = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
 
-func newRole(s awscdk.Stack, in Input, d dataStack, f functions.Function, g grants, lostQueue awssqs.IQueue, q queuesByName) awsiam.Role {
+func newRole(s awscdk.Stack, in Input, d dataStack, f functions.Function, g grants, lostQueue awssqs.IQueue, queues queuesByName) awsiam.Role {
 	statements := slices.Concat(rowStatements(d, g), docStatements(d, g), keyStatements(d, g),
-		snapshotStatements(d, g), fileStatements(d, g), queueStatements(q, f, g), streamStatements(d, f, g, lostQueue), gateStatements(s, in, g), thinkStatements(s, in, g))
+		indexAndUsageStatements(d, g), fileStatements(d, g), queueStatements(queues, f, g), streamStatements(d, f, g, lostQueue), gateStatements(s, in, g), invokeStatements(s, in, g))
 	statements = append(statements, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: str("OwnLog"), Actions: strs("logs:CreateLogStream", "logs:PutLogEvents"),
 		Resources: &[]*string{s.FormatArn(&awscdk.ArnComponents{
@@ -87,8 +87,9 @@ func rowStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 }
 
 // docStatements allows the function's operations on documents, and denies all writes to a function
-// that only reads. Each operation has one statement, because DynamoDB may ask IAM once for all
-// items of a transaction, and one statement must then allow all of their partitions.
+// that only reads. DynamoDB may ask IAM once for all items of a transaction, and a single statement
+// must then allow all of them. Each operation therefore has one statement with all of its
+// partitions.
 func docStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	tableARN, canPut, canPutAll := d.docs.TableArn(), false, false
 	operations, partitions := mergeAccess(g.docAccesses)
@@ -99,7 +100,7 @@ func docStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	}
 	if canPutAll { // only think stores the costs of models, and only meter the costs of calls
 		out = append(out, newStatement("DenyTotals", awsiam.Effect_DENY, "dynamodb", writeOperations, tableARN,
-			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(docKinds{spend.VacantDocs, usage.AllDocs}.partitionPatterns()...)}}))
+			map[string]any{"ForAnyValue:StringLike": map[string]any{"dynamodb:LeadingKeys": strs(docKinds{spend.VacantTotalDocs, usage.AllDocs}.partitionPatterns()...)}}))
 	}
 	if len(g.indexPartitions) > 0 {
 		var patterns []string
@@ -155,16 +156,16 @@ func partitionConditions(patterns []string) map[string]any {
 
 func keyStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	if g.canSeal {
-		bound := vacancyContextConditions()
+		contextConditions := vacancyContextConditions()
 		if g.sealContexts != nil {
-			bound["StringLike"] = contextCondition(g.sealContexts...)
+			contextConditions["StringLike"] = contextCondition(g.sealContexts...)
 		}
-		out = append(out, newStatement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.sealKey.KeyArn(), bound))
+		out = append(out, newStatement("Seal", awsiam.Effect_ALLOW, "kms", []string{"Encrypt"}, d.sealKey.KeyArn(), contextConditions))
 	}
 	if len(g.openContexts) > 0 {
-		bound := vacancyContextConditions()
-		bound["StringLike"] = contextCondition(g.openContexts...)
-		out = append(out, newStatement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.sealKey.KeyArn(), bound))
+		contextConditions := vacancyContextConditions()
+		contextConditions["StringLike"] = contextCondition(g.openContexts...)
+		out = append(out, newStatement("Open", awsiam.Effect_ALLOW, "kms", []string{"Decrypt"}, d.sealKey.KeyArn(), contextConditions))
 	}
 	for _, operation := range g.hostKeyOperations {
 		if d.hostKey == nil {
@@ -182,11 +183,12 @@ func keyStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 // usageExportPrefix is the key prefix of daily usage in the bucket.
 const usageExportPrefix = "usage/"
 
-// snapshotStatements allows the function's operations on the search index or on daily usage in the bucket.
-// Operations on the search index include s3:ListBucket, because S3 otherwise returns 403 instead of 404 for
-// a missing object. That right covers only names, and only names below our prefix if the request has a
-// prefix. The role needs no grant for the bucket's key, because S3 uses the key for all users of the bucket.
-func snapshotStatements(d dataStack, g grants) []awsiam.PolicyStatement {
+// indexAndUsageStatements allows the function's operations on the search index or on daily usage in
+// the bucket. A role also gets s3:ListBucket for the search index, because S3 otherwise returns 403
+// instead of 404 for a missing object. ListBucket reveals only names. A request with a prefix gets
+// only names below our prefix. The role needs no grant for the bucket's key, because S3 uses the
+// key for all users of the bucket.
+func indexAndUsageStatements(d dataStack, g grants) []awsiam.PolicyStatement {
 	if g.canExportUsage {
 		return []awsiam.PolicyStatement{newStatement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(usageExportPrefix+"*")), nil)}
 	}
@@ -248,7 +250,7 @@ func streamStatements(d dataStack, f functions.Function, g grants, lostQueue aws
 	return out
 }
 
-func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
+func invokeStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
 	if g.canInvokeThink {
 		out = append(out, newStatement("Think", awsiam.Effect_ALLOW, "lambda", []string{"InvokeFunction"}, functionARN(s, in, functions.Think), nil))
 	}
@@ -262,8 +264,8 @@ func thinkStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySta
 	var directModels, profiles []*string
 	var profileModels []*string // models behind the profiles
 	for _, id := range g.bedrockModels {
-		model, profile := substrate.FoundationModel(id)
-		if !profile {
+		model, isProfile := substrate.FoundationModel(id)
+		if !isProfile {
 			directModels = append(directModels, bedrockARN(s, *s.Region(), "", "foundation-model", id))
 			continue
 		}
@@ -296,7 +298,7 @@ func newStatement(sid string, effect awsiam.Effect, service string, operations [
 		actions[i] = str(service + ":" + o)
 	}
 	props := &awsiam.PolicyStatementProps{Sid: str(sid), Effect: effect, Actions: &actions, Resources: &[]*string{resource}}
-	// Conditions that are added one by one in map order could change the template at each
+	// Set all conditions at once. Adding them in map order could change the template at each
 	// synthesis.
 	if conditions != nil {
 		props.Conditions = &conditions

@@ -1,10 +1,10 @@
 // Package stacks defines the host on AWS as CDK constructs: the stacks data, watch, functions and
 // edge, in the order of deployment.
 //
-// There are no custom resources, because they would be functions of a third party. This package lists
-// the rights of every role, and does not use the grant methods of the CDK. Resources of two stages
-// never have the same name. Templates contain the secret of the edge (CloudFront) only as a reference
-// that CloudFormation resolves.
+// The stacks have no custom resources, because a custom resource would run a third party's
+// function. This package lists the rights of every role, and does not use the grant methods of the
+// CDK. Resources of two stages never have the same name. Templates contain the secret of the edge
+// (CloudFront) only as a reference that CloudFormation resolves.
 package stacks
 
 import (
@@ -29,8 +29,8 @@ type Stacks struct {
 	Data, Watch, Functions, Edge awscdk.Stack
 }
 
-// NewApp returns an app whose synthesis is reproducible: without traces, tree and metrics. The app
-// writes into dir or, if dir is "", to the place that the CDK's command line names.
+// NewApp returns an app without traces, tree and metrics, so that its synthesis is reproducible.
+// The app writes into dir or, if dir is "", to the place that the CDK's command line names.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
@@ -45,13 +45,13 @@ func NewApp(dir string) awscdk.App {
 }
 
 func New(app constructs.Construct, in Input) Stacks {
-	data := newData(app, in)
-	watch := newWatch(app, in, data)
-	functions := newFunctions(app, in, data)
+	data := newDataStack(app, in)
+	watch := newWatchStack(app, in, data)
+	functions := newFunctionStack(app, in, data)
 	functions.stack.AddDependency(watch, str("its functions write into the log groups of watch"))
 	out := Stacks{Data: data.stack, Watch: watch, Functions: functions.stack}
 	if in.Settings.HasEdge {
-		out.Edge = newEdge(app, in, functions)
+		out.Edge = newEdgeStack(app, in, functions)
 	}
 	return out
 }
@@ -64,11 +64,11 @@ func newStack(app constructs.Construct, in Input, name, description string) awsc
 		// The tag separates bills by stage.
 		Tags: &map[string]*string{"vacancy-stage": str(in.Settings.Stage)},
 	})
-	output(s, "Version", str(in.Version), "the checkout that was deployed")
+	addOutput(s, "Version", str(in.Version), "the checkout that was deployed")
 	return s
 }
 
-func output(s awscdk.Stack, name string, value *string, description string) {
+func addOutput(s awscdk.Stack, name string, value *string, description string) {
 	// The construct has another name, because the CDK refuses an output that has the name of a
 	// resource, such as the table Rows.
 	o := awscdk.NewCfnOutput(s, str("Output"+name), &awscdk.CfnOutputProps{Value: value, Description: str(description)})
@@ -89,9 +89,9 @@ func removalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// emptyRemovalPolicy returns the removal policy of a key or bucket. If a first deployment fails, keys and
-// bucket are deleted, because they contain no data yet and a key costs a dollar a month. A failed
-// first deployment keeps its tables, because they are protected from deletion.
+// emptyRemovalPolicy returns the removal policy of a key or bucket. If a first deployment fails,
+// keys and bucket are deleted, because they contain no data yet and a key costs a dollar a month. A
+// failed first deployment keeps its tables, because they are protected from deletion.
 func emptyRemovalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

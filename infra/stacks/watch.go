@@ -18,9 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
-// newWatch creates the stack that is deployed before the functions, so that they find log groups
-// with our retention. It refers by name to the resources that it watches.
-func newWatch(app constructs.Construct, in Input, d dataStack) awscdk.Stack {
+// newWatchStack creates the stack of logs and alarms. It is deployed before the functions, so that
+// they find log groups with our retention. It refers to resources of later stacks by name.
+func newWatchStack(app constructs.Construct, in Input, d dataStack) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
 	for _, f := range functions.All() {
@@ -29,10 +29,10 @@ func newWatch(app constructs.Construct, in Input, d dataStack) awscdk.Stack {
 	newLogGroup(s, in, d, gateName, gateLogGroup(in))
 	topic := newAlarmTopic(s, in, d)
 	newAlarms(s, in, d, topic)
-	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
+	addOutput(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
 	if in.Settings.Dashboard {
 		board := newDashboard(s, in, d)
-		output(s, "Dashboard", board.DashboardName(), "CloudWatch dashboard of the stage")
+		addOutput(s, "Dashboard", board.DashboardName(), "CloudWatch dashboard of the stage")
 	}
 	if in.Settings.Email != "" && !in.Settings.LacksBudgets {
 		newBudget(s, in)
@@ -99,9 +99,9 @@ func sumMetrics(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMe
 	})
 }
 
-// missingCanaries returns 0 if the tamper detector saw a canary in the last day, and otherwise the number of
-// canaries that were due.
-func missingCanaries(in Input) awscloudwatch.IMetric {
+// missingCanaryMetric returns 0 if the tamper detector saw a canary in the last day, and otherwise the
+// number of canaries that were due.
+func missingCanaryMetric(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.ResourceName(functions.Admin.RuleName()))}
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
@@ -113,8 +113,9 @@ func missingCanaries(in Input) awscloudwatch.IMetric {
 	})
 }
 
-// newAlarms creates the stage's alarms. They are few, and each requires action by the operator. A metric
-// without data does not raise an alarm, because it means that no call came or that no call failed.
+// newAlarms creates the stage's alarms. They are few, and each requires action by the operator. A
+// metric without data does not raise an alarm, because it means that no call came or that no call
+// failed.
 func newAlarms(s awscdk.Stack, in Input, d dataStack, topic awssns.ITopic) {
 	tableThrottles := func(table *string) awscloudwatch.IMetric {
 		dimensions := map[string]*string{"TableName": table}
@@ -155,7 +156,7 @@ func newAlarms(s awscdk.Stack, in Input, d dataStack, topic awssns.ITopic) {
 		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify, which names the hours that lack them, and vacancy usage --recount, which corrects them.",
 			logMetric(in, "meter", "trimmed", "Sum", 5), 1, 1},
 		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor --host aws.",
-			missingCanaries(in), 3, 1},
+			missingCanaryMetric(in), 3, 1},
 		{"tamper-behind", "The tamper detector checks rows an hour late or more.",
 			lambdaMetric(in, "tamper", "IteratorAge", "Maximum", 5), 3600 * 1000, 1},
 		{"tamper-lost", "The tamper detector could not check some changes of rows. Run vacancy verify, then empty the queue.",

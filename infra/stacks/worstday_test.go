@@ -121,7 +121,7 @@ func functionsOf(all template) (found []cost.Function) {
 	for _, id := range slices.Sorted(maps.Keys(all.of("AWS::Lambda::Function"))) {
 		p := all.Resources[id].Properties
 		f := cost.Function{
-			Name: strings.TrimPrefix(p["FunctionName"].(string), "vacancy-dev-"), MemoryMB: int(p["MemorySize"].(float64)), Seconds: int(p["Timeout"].(float64)),
+			Name: strings.TrimPrefix(p["FunctionName"].(string), "vacancy-dev-"), MemoryMB: int(p["MemorySize"].(float64)), TimeoutSeconds: int(p["Timeout"].(float64)),
 			Arm: at(p, "Architectures", 0) == "arm64", OpensSeeds: at(p, "Environment", "Variables", "VACANCY_SEAL_KEY") != nil,
 		}
 		if n, ok := p["ReservedConcurrentExecutions"].(float64); ok {

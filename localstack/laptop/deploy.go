@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// deploy deploys a stage to the local server with the command `vacancy deploy`. chosen contains context
-// values, which override the defaults of local stages.
+// deploy deploys a stage to the local server with the command `vacancy deploy`. contextArgs contains
+// the flags --context, which override the defaults of local stages.
 func (l laptop) deploy(ctx context.Context, name string, contextArgs []string) error {
 	// The name is checked before slow steps.
 	if err := stage.CheckName(name); err != nil {
@@ -46,7 +46,7 @@ func (l laptop) deploy(ctx context.Context, name string, contextArgs []string) e
 	}
 	fmt.Fprintf(l.out, "\nstage %s is up after %.0f s. To call it:\n  export VACANCY_HOME=%s VACANCY_HOST=%s\n  go run ./cmd/vacancy help\n",
 		name, time.Since(startTime).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
-	fmt.Fprintf(l.out, "For commands that read AWS itself (--host aws), besides:\n  export %s\n", strings.Join(s.Env(), " "))
+	fmt.Fprintf(l.out, "For commands that read AWS directly (--host aws), also:\n  export %s\n", strings.Join(s.Env(), " "))
 	return nil
 }
 

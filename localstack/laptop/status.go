@@ -50,7 +50,7 @@ func (l laptop) status(ctx context.Context) error {
 		}
 		fmt.Fprintf(w, "process\t%s\t%d\t%s\tinvocations: %d\n", i.Function, i.PID, state, i.Invocations)
 	}
-	skipped, err := s.ReadSkipped()
+	skipped, err := s.ReadSkippedResources()
 	if err != nil {
 		return err
 	}

@@ -82,8 +82,8 @@ type Action struct {
 }
 
 // Calls returns all AWS calls made with roles of functions since the start, in order. A call is
-// listed before its caller gets the answer. Calls that Lambda itself makes with a role, to write logs or
-// to poll a stream, are listed only once for each kind.
+// listed before its caller gets the answer. Calls that Lambda itself makes with a role, to write
+// logs or to poll a stream, are listed only once for each kind.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {
@@ -115,7 +115,7 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 	}
 }
 
-// FaultKind is a kind of fault.
+// FaultKind is the effect of a [Fault] on a call.
 type FaultKind string
 
 // Kinds of faults. The called service defines the error codes.
@@ -130,7 +130,7 @@ const (
 	Refused   FaultKind = "refused"   // not carried out, and the connection is closed
 )
 
-// Fault is a fault of the next calls that match it. An empty string matches all calls.
+// Fault affects the next calls that match its fields. An empty string matches all calls.
 type Fault struct {
 	Kind      FaultKind `json:"kind"`
 	Function  string    `json:"function,omitempty"`
@@ -143,8 +143,8 @@ type Fault struct {
 	Seconds float64 `json:"seconds,omitempty"` // delay of Slow
 }
 
-// AddFault adds f to the server's list of faults. If several faults match a call, the first one that has
-// not yet failed its number of calls applies.
+// AddFault adds f to the server's list of faults. If several faults match a call, the first one
+// that has not yet failed its number of calls applies.
 func (s *Server) AddFault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
 	return s.doJSON(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
@@ -160,7 +160,7 @@ func (s *Server) CountFaults(ctx context.Context) (int, error) {
 	return len(faults), err
 }
 
-// Moment is the call at which a process is killed.
+// Moment is the point of an invocation at which its process is killed.
 type Moment struct {
 	phase, service, operation, table string
 	call                             int
@@ -170,7 +170,8 @@ func Immediately() Moment { return Moment{phase: "now"} }
 
 func BeforeCall(n int) Moment { return Moment{phase: "before", call: n} }
 
-// AfterCall returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer arrives.
+// AfterCall returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer
+// arrives.
 func AfterCall(n int) Moment { return Moment{phase: "after", call: n} }
 
 func (m Moment) ForOperation(service, operation string) Moment {
@@ -212,11 +213,11 @@ func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	return instances, err
 }
 
-// skippedPattern matches the log lines with which LocalStack reports that it did not create or update a
-// resource. LocalStack returns no error in these cases.
+// skippedPattern matches the log lines with which LocalStack reports that it did not create or
+// update a resource. LocalStack returns no error in these cases.
 var skippedPattern = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
-func (s *Server) ReadSkipped() ([]string, error) {
+func (s *Server) ReadSkippedResources() ([]string, error) {
 	content, err := os.ReadFile(s.LogPath)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func TestSkippedFindsWhatOnlyTheLogTells(t *testing.T) {
 	const made = `WARN --- : No resource provider found for "AWS::X::Y"`
 	const updated = `WARN --- : Unable to update resource type "AWS::X::Z"`
 	must(t, os.WriteFile(log, []byte("INFO fine\n"+made+"\nINFO fine\n"+updated), 0o644))
-	got, err := (&Server{LogPath: log}).ReadSkipped()
+	got, err := (&Server{LogPath: log}).ReadSkippedResources()
 	if diff := cmp.Diff([]string{made, updated}, got); diff != "" || err != nil {
 		t.Errorf("Skipped() = %v (-want +got):\n%s", err, diff)
 	}

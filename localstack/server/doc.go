@@ -4,7 +4,7 @@
 //
 // An install in the cache is complete or absent. A server listens on loopback only and writes only
 // into its own directory, except for an index of Python entry points in the cache. Stop ends all
-// processes of the server, running or stopped. They also end when the process that started the server
-// ends, unless the server is detached. Stop recognises them by their command line, which contains the
-// directory of the run.
+// processes of the server, including stopped ones. It recognises them by the directory of the run,
+// which is in their command lines. Unless the server is detached, they also end when the process
+// that started the server ends.
 package server

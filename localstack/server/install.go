@@ -15,16 +15,17 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// pipArgs contains the arguments of pip for the virtual environment. A change of recipe causes a new
-// install, because the version of the install is a digest of recipe and the lock file.
+// pipArgs contains the arguments of pip for the virtual environment. A change of pipArgs causes a new
+// install, because the version of the install is a digest of pipArgs and the lock file.
 var pipArgs = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installation is LocalStack, this project's plugin and DynamoDB Local, installed in a cache directory.
+// Installation is LocalStack, this project's plugin and DynamoDB Local, installed in a cache
+// directory.
 type Installation struct {
-	CacheDir    string // cache directory
-	PythonPath  string // Python of the virtual environment
-	PluginDir   string // directory of the plugin, a Python path
-	DynamoDBDir string // directory of the installed DynamoDB Local
+	CacheDir    string
+	PythonPath  string // path of the virtual environment's python program
+	PluginDir   string // value for PYTHONPATH
+	DynamoDBDir string // directory of DynamoDB Local
 	JavaPath    string // path of the java program
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func runsDir(cache string) string { return filepath.Join(cache, "localstack-runs") }
+func runsDir(cacheDir string) string { return filepath.Join(cacheDir, "localstack-runs") }
 
 // Find returns the named server that runs in the cache, or an error of kind NotFound. Another
 // process started the server, so Stop does not wait for its exit.
-func Find(cache, name string) (*Server, error) {
-	dir := filepath.Join(runsDir(cache), name)
+func Find(cacheDir, name string) (*Server, error) {
+	dir := filepath.Join(runsDir(cacheDir), name)
 	r, ok := readLiveRecord(dir)
 	if !ok {
 		return nil, problem.New(problem.NotFound, "no server %q runs", name)
@@ -27,8 +27,8 @@ func Find(cache, name string) (*Server, error) {
 
 // Clean ends the processes of killed runs in the cache and removes their directories. It does not
 // touch live runs.
-func Clean(cache string) error {
-	entries, err := os.ReadDir(runsDir(cache))
+func Clean(cacheDir string) error {
+	entries, err := os.ReadDir(runsDir(cacheDir))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -36,7 +36,7 @@ func Clean(cache string) error {
 		return err
 	}
 	for _, entry := range entries {
-		dir := filepath.Join(runsDir(cache), entry.Name())
+		dir := filepath.Join(runsDir(cacheDir), entry.Name())
 		if _, ok := readLiveRecord(dir); ok {
 			continue
 		}

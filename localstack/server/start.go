@@ -34,7 +34,7 @@ type Server struct {
 	Dir     string // directory of the run, which Stop removes
 	LogPath string // LocalStack's log in Dir
 
-	PluginDir string // directory of the plugin
+	PluginDir string
 
 	stdin io.Closer // closing it ends the server, unless the server is detached
 	// exited is closed when the process has ended. It is nil if another process started the server.
@@ -94,8 +94,8 @@ func (i *Installation) createRun(ctx context.Context, o Options) (*Server, error
 	return s, nil
 }
 
-func makeRunDir(cache, name string) (string, error) {
-	parent := runsDir(cache)
+func makeRunDir(cacheDir, name string) (string, error) {
+	parent := runsDir(cacheDir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
 	}
@@ -214,7 +214,8 @@ func (s *Server) logTail() string {
 	return string(content[max(0, len(content)-maxTailBytes):])
 }
 
-// CheckHealth returns nil if the server answers. If another server answers, the error is of kind Conflict.
+// CheckHealth returns nil if the server answers. If another server answers, the error is of kind
+// Conflict.
 func (s *Server) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

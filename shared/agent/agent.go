@@ -32,10 +32,10 @@ type Call struct {
 	Context string // id of the caller's conversation; may be empty
 }
 
-// Agent is a vacant and the function that answers its calls. Name is part of the vacant's address: 1 to
-// 64 of the characters A-Z a-z 0-9 . _ -. Answer runs concurrently for different callers, and in order
-// for each caller. Its context ends after 25 s. A message or answer has at most 300 KB. If Answer
-// returns an error, Serve logs it, and the caller only learns that the vacant failed.
+// Agent is a vacant and the function that answers its calls. Name is part of the vacant's address:
+// 1 to 64 of the characters A-Z a-z 0-9 . _ -. Answer runs concurrently for different callers, and
+// in order for each caller. Its context ends after 25 s. A message or answer has at most 300 KB. If
+// Answer returns an error, Serve logs it, and the caller only learns that the vacant failed.
 type Agent struct {
 	Name       string
 	Capability string // description for the vacant's card and for search
@@ -50,12 +50,13 @@ type Options struct {
 	// It defaults to http:// and the address of Listen, which must then be on loopback.
 	PublicURL string
 	Log       *slog.Logger // defaults to slog.Default()
-	// Ready, if set, is called with the vacant's URL, which ends with a slash, when the vacant can
-	// be called.
+	// Ready, if set, is called when the vacant can be called. url is the vacant's URL, and ends
+	// with a slash.
 	Ready func(url string)
 }
 
-// substrateKind is the name of the vacant's substrate, which is the part of a host that answers its calls.
+// substrateKind is the name of the vacant's substrate, which is the part of a host that answers its
+// calls.
 const substrateKind = "agent"
 
 // Serve hosts the agent until ctx ends, with a registry, search and a rate limit for each address.
@@ -119,18 +120,18 @@ func baseURL(addr net.Addr, public string) (*url.URL, error) {
 }
 
 // ensureVacant creates the agent's vacant or updates it.
-func ensureVacant(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
-	r, err := v.GetByName(ctx, vacants.OperatorAsker(), a.Name)
+func ensureVacant(ctx context.Context, directory *vacants.Directory, a Agent) (vacants.Record, error) {
+	r, err := directory.GetByName(ctx, vacants.OperatorAsker(), a.Name)
 	isNew := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
 	switch {
 	case isNew:
-		r, err = v.Create(ctx, vacants.CreateSpec{Name: a.Name, Capability: a.Capability, Substrate: substrateKind})
+		r, err = directory.Create(ctx, vacants.CreateSpec{Name: a.Name, Capability: a.Capability, Substrate: substrateKind})
 	case err == nil:
 		substrate := substrateKind
-		r, err = v.Update(ctx, r.ID, vacants.Changes{Capability: &a.Capability, Substrate: &substrate})
+		r, err = directory.Update(ctx, r.ID, vacants.Changes{Capability: &a.Capability, Substrate: &substrate})
 	}
 	if err == nil && isNew {
-		r, _, err = v.Publish(ctx, r.ID, vacants.PublishOptions{})
+		r, _, err = directory.Publish(ctx, r.ID, vacants.PublishOptions{})
 	}
 	return r, err
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Limit is the longest time that a test waits for one event. It is twice the time in which one busy
-// core completes a deployment, the slowest event. It is shorter than the time without output after
-// which tests/runner ends all tests, because the runner cannot report what the test waited for.
+// core completes a deployment, the slowest event. tests/runner ends all tests after a longer time
+// without output, but the runner cannot report what a test waited for.
 const Limit = 8 * time.Minute
 
 // Bounds of the pause between two calls of Until's function.

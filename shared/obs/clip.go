@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate truncates a caller's text so that it takes at most room bytes as JSON in the log. Logs are
+// Truncate truncates a caller's text so that it takes at most maxBytes as JSON in the log. Logs are
 // billed by the byte, and a control character takes six bytes.
 func Truncate(s string, maxBytes int) string {
 	const escapedSize = 6

@@ -36,7 +36,7 @@ const (
 // Config contains the attributes of every line of a process.
 type Config struct {
 	Stage, Function string
-	Version         string // omitted on lines of invocations, because they are many
+	Version         string // omitted in invocations, because their lines are many
 	// PublishUnits publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
 	// individually. By default, these counts are only in the log lines.
 	PublishUnits bool
@@ -84,13 +84,13 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return h.cloneWith(attrGroup{name: name})
 }
 
-func (h *handler) cloneWith(p attrGroup) slog.Handler {
-	groups := append(h.groups[:len(h.groups):len(h.groups)], p)
+func (h *handler) cloneWith(group attrGroup) slog.Handler {
+	groups := append(h.groups[:len(h.groups):len(h.groups)], group)
 	return &handler{out: h.out, config: h.config, limiter: h.limiter, groups: groups}
 }
 
-// Handle writes one line. The attributes of package obs are always at the root of the line, even within
-// groups, because CloudWatch finds metrics only at the root.
+// Handle writes one line. The attributes of package obs are always at the root of the line, even
+// within groups, because CloudWatch finds metrics only at the root.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
@@ -99,10 +99,10 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	})
 	hasVerdict, outcome := outcomeOf(attrs, r.Level)
 	for i := len(h.groups) - 1; i >= 0; i-- {
-		p := h.groups[i]
-		attrs = append(p.attrs[:len(p.attrs):len(p.attrs)], attrs...)
-		if p.name != "" {
-			attrs = []slog.Attr{{Key: p.name, Value: slog.GroupValue(attrs...)}}
+		group := h.groups[i]
+		attrs = append(group.attrs[:len(group.attrs):len(group.attrs)], attrs...)
+		if group.name != "" {
+			attrs = []slog.Attr{{Key: group.name, Value: slog.GroupValue(attrs...)}}
 		}
 	}
 	line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
@@ -136,8 +136,8 @@ func optionalAttr(key, value string) []slog.Attr {
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// outcomeOf reports whether a record has a verdict, and the outcome of its request. Level Error means
-// failed.
+// outcomeOf reports whether a record has a verdict, and the outcome of its request. Level Error
+// means the outcome Failed.
 func outcomeOf(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
 	status, verdict := 0, ""
 	for _, a := range attrs {
@@ -199,8 +199,8 @@ func metricAttrs(u *Usage, summary requestSummary, writes float64, hasMS, publis
 	return append(attrs, MetricsBlock(timestamp, names...))
 }
 
-// MetricsBlock returns the embedded metrics block of a line. The named members must be numbers at the root
-// of the line. They become metrics by stage and function.
+// MetricsBlock returns the embedded metrics block of a line. The named members must be numbers at
+// the root of the line. They become metrics by stage and function.
 func MetricsBlock(timestamp time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(timestamp.UnixMilli(), 10) +

@@ -4,12 +4,12 @@
 // Adapters count requests in the Usage of their context, and handlers log with the same context. If
 // the context has no Usage, counting has no effect.
 //
-// Within an invocation (see WithUsage), each line has the ids of the request and the trace. The first
-// line with a verdict also has the counts and an embedded metrics block, from which CloudWatch makes
-// the metrics calls, ms, failed and refused by stage and function, and trips, wcu and rcu if
-// Config.PublishUnits is set. Zero values except ms are omitted, because log bytes are billed. If calls is
-// greater than 1, the line also summarizes earlier requests that were not logged, and its ms is the
-// duration of the last request.
+// Within an invocation (see WithUsage), each line has the ids of the request and the trace. The
+// first line with a verdict also has the counts and an embedded metrics block. From this block,
+// CloudWatch makes the metrics calls, ms, failed and refused by stage and function. If
+// Config.PublishUnits is set, CloudWatch also makes trips, wcu and rcu. Zero values except ms are
+// omitted, because log bytes are billed. If calls is greater than 1, the line also summarizes
+// earlier requests that were not logged, and its ms is the duration of the last request.
 package obs
 
 import (
@@ -48,7 +48,7 @@ type Counts struct {
 	KMS    int     // requests to KMS
 }
 
-// StartTick identifies a request between Begin and End.
+// StartTick identifies a request between BeginRequest and EndRequest.
 type StartTick int
 
 type usageKey struct{}
@@ -88,8 +88,8 @@ func WithoutCounts(ctx context.Context) context.Context {
 	return ctx
 }
 
-// QuietLevel returns the level of the line of a request whose call is logged separately: Debug, or
-// Info if no line of the invocation has the counts yet.
+// QuietLevel returns the level of a request's line if another line logs the call: Info if the
+// counts of the invocation have not been logged yet, otherwise Debug.
 func QuietLevel(ctx context.Context) slog.Level {
 	if u := UsageOf(ctx); u != nil && !u.HasLoggedCounts() {
 		return slog.LevelInfo
@@ -111,9 +111,10 @@ func (u *Usage) BeginRequest() StartTick {
 	return StartTick(u.tick)
 }
 
-// EndRequest records the end of a request and its cost in read and write units. It counts a trip if the
-// request began after the last counted trip had ended. Because End is called in the order of the
-// ends, the number of trips is the longest chain of requests that waited for one another.
+// EndRequest records the end of a request and its cost in read and write units. It counts a
+// trip if the request began after the last counted trip had ended. Because EndRequest is called in
+// the order in which requests end, the number of trips is the longest chain of requests that waited
+// for one another.
 func (u *Usage) EndRequest(start StartTick, reads, writes float64) {
 	if u == nil {
 		return

@@ -38,8 +38,8 @@ var outcomeByVerdict = func() map[string]Outcome {
 	return all
 }()
 
-// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is neither a code of a
-// kind nor one of the constants above, for example a word of another protocol, the HTTP status
+// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is neither a code of
+// a kind nor one of the constants above, for example a word of another protocol, the HTTP status
 // decides. A status of 0 then means Refused.
 func OutcomeOf(verdict string, status int) Outcome {
 	o, isKnown := outcomeByVerdict[verdict]

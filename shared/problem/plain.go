@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// PlainMessage returns the message of err without the jargon of Go's network packages: dial tcp, x509,
-// context deadline exceeded, unexpected EOF. Other messages remain unchanged. PlainMessage omits the URL
-// of a request, because its path and query may contain credentials.
+// PlainMessage returns the message of err without the jargon of Go's network packages: dial tcp,
+// x509, context deadline exceeded, unexpected EOF. Other messages remain unchanged. PlainMessage
+// omits the URL of a request, because its path and query may contain credentials.
 func PlainMessage(err error) string {
 	if text := knownErrorMessage(err); text != "" {
 		return text

@@ -98,7 +98,7 @@ const (
 	ExitUsage       = 2 // wrong flags, arguments or names
 	ExitNotFound    = 3 // no such identity, vacant, target or file
 	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command to run
-	ExitRefused     = 5 // the other side refused: terminal, asleep, unpaid or not allowed
+	ExitRefused     = 5 // the other side refused: closed, asleep, not paid or not allowed
 	ExitUntrusted   = 6 // an answer or a file did not verify
 	ExitUnavailable = 7 // the host, the network or the store cannot be reached now; try again
 	ExitPending     = 8 // accepted, not yet answered; run the same command again
@@ -172,7 +172,7 @@ var formsByKind = map[Kind]Forms{
 func (k Kind) Forms() Forms { return formsByKind[k] }
 
 // IsFailure reports whether k means that a vacant failed to answer a call after accepting it. It
-// returns false for Deadline, which can also mean that the answer is only late.
+// returns false for DeadlineExceeded, which can also mean that the answer is only late.
 func (k Kind) IsFailure() bool {
 	switch k {
 	case BehaviourFailed, SubstrateUnavailable, SubstrateMisconfigured, SubstrateTooLarge, SubstrateBusy, SubstrateRefused, BudgetExceeded, NoWorker:
@@ -249,16 +249,17 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// WithPlace returns err as an error of kind k whose message starts with where, for example a path or
-// the name of a document. The new error has the Field and the cause of err.
+// WithPlace returns err as an error of kind k whose message starts with place, for example a path
+// or the name of a document. The new error has the Field and the cause of err.
 func WithPlace(k Kind, place string, err error) *Error {
 	e := *AsError(err)
 	e.Kind, e.Detail = k, place+": "+e.Text()
 	return &e
 }
 
-// AtPath converts an error about a value, or about a member of the value, to an error about the document
-// that contains the value at path. NotJSON becomes Malformed, because the document itself is JSON.
+// AtPath converts an error about a value, or about a member of the value, to an error about the
+// document that contains the value at path. NotJSON becomes Malformed, because the document itself
+// is JSON.
 func AtPath(path string, err error) *Error {
 	e := *AsError(err)
 	oldField := e.Field

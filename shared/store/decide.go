@@ -1,20 +1,21 @@
 package store
 
-// State is read by Decide while an adapter holds its lock or transaction. Returned bytes may alias
-// the adapter's memory.
+// State is read by CheckConditions while an adapter holds its lock or transaction. Returned bytes
+// may alias the adapter's memory.
 type State interface {
 	// RowAt returns the row at a position, and reports whether the position is free, which means
-	// that it is the next one of the stream. For a position beyond the next one, Held returns the
+	// that it is the next one of the stream. For a position beyond the next one, RowAt returns the
 	// zero Row and false.
 	RowAt(s Stream, position uint64) (row Row, free bool, err error)
-	// DocAt returns a document. If it is absent, its Version is 0. Decide does not read its Data.
+	// DocAt returns a document. If it is absent, its Version is 0. CheckConditions does not read its
+	// Data.
 	DocAt(k Key) (Doc, error)
 }
 
-// CheckConditions evaluates the conditions of a commit that passed Check, for adapters whose backend cannot
-// evaluate them. It returns true if the writes have already been applied. Otherwise err is the
-// first violated condition, or nil if the adapter may apply the writes. Decide returns errors of
-// State unchanged.
+// CheckConditions evaluates the conditions of a commit that passed CheckWrites, for adapters whose
+// backend cannot evaluate them. It returns true if the writes have already been applied. Otherwise
+// err is the first violated condition, or nil if the adapter may apply the writes. CheckConditions
+// returns errors of State unchanged.
 func CheckConditions(writes []Write, state State) (alreadyApplied bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// AllPages returns all pages, following their cursors. It ends after the last page or after the first
-// error.
+// AllPages returns all pages, following their cursors. It ends after the last page or after the
+// first error.
 func AllPages[T any](readPage func(cursor string) (items []T, next string, err error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for cursor, more := "", true; more; more = cursor != "" {

@@ -16,10 +16,10 @@ import (
 
 // Shape describes the keys, the owner and the verification of a kind of document.
 type Shape struct {
-	// Name names one document, for example "payment".
+	// Name is the noun for one document, for example "payment".
 	Name string
 	// Partition and Sort are the patterns of the two parts of the key. The methods that return keys
-	// and ranges replace each star by one of their parts, the partition's stars first.
+	// and ranges replace each star by one of the given parts, the partition's stars first.
 	Partition, Sort string
 	// Index is the pattern of the sparse index partition that lists the documents. It may be empty.
 	Index string
@@ -29,7 +29,8 @@ type Shape struct {
 	Verify Verification
 }
 
-// OwnerKind is a kind of owner. The first star of a partition stands for the owner's id or name.
+// OwnerKind classifies the owner of a partition. The first star of the partition stands for the
+// owner's id or name.
 type OwnerKind uint8
 
 const (
@@ -143,8 +144,8 @@ func (s Shape) HasPartition(partition string) bool {
 	return ok
 }
 
-// matchStars returns the substrings that the stars of a pattern match. A star ends where the literal
-// after it first occurs.
+// matchStars returns the substrings that the stars of a pattern match. A star ends where the
+// literal after it first occurs.
 func matchStars(pattern, text string) (parts []string, ok bool) {
 	literal, rest, hasStar := strings.Cut(pattern, "*")
 	if text, ok = strings.CutPrefix(text, literal); !ok || !hasStar {
@@ -162,14 +163,15 @@ func matchStars(pattern, text string) (parts []string, ok bool) {
 	return append([]string{part}, parts...), ok
 }
 
-// DocKind is a kind of document: where its documents are stored and how they are encoded. It is declared once,
-// in the package that stores such documents, and listed in package documents. vacancy verify and the export
-// iterate over that list, and the IAM grants in infra name the partitions of its kinds.
+// DocKind is a kind of document: where its documents are stored and how they are encoded. It is
+// declared once, in the package that stores such documents, and listed in package documents.
+// vacancy verify and the export iterate over that list, and the IAM grants in infra name the
+// partitions of its kinds.
 type DocKind[T any] struct {
 	Shape
 	Codec[T]
-	// KeyParts returns the key parts that v implies, or nil if v does not contain them. Parse rejects a
-	// document that is stored under another key. KeyParts may be nil.
+	// KeyParts returns the key parts that v implies, or nil if v does not contain them. Parse
+	// rejects a document that is stored under another key. KeyParts may be nil.
 	KeyParts func(v T) []string
 	// CheckValue returns an error if a decoded document is inconsistent. CheckValue may be nil.
 	CheckValue func(d Doc, v T) error
@@ -183,15 +185,15 @@ type Codec[T any] struct {
 	Number func(T) int64
 }
 
-// AnyDocKind is a Kind without its type parameter.
+// AnyDocKind is a DocKind without its type parameter.
 type AnyDocKind struct {
 	Shape
-	Check func(Doc) error // Kind.CheckValue
+	Check func(Doc) error // DocKind.Check
 }
 
 // Any returns the kind without its type parameter.
 //
-// Each instantiation of Kind adds its own copy of all methods to the program. Code that does not
+// Each instantiation of DocKind adds its own copy of all methods to the program. Code that does not
 // depend on T is therefore in functions without type parameters.
 func (k *DocKind[T]) Any() AnyDocKind {
 	s, decode, keyParts, checkValue := k.Shape, k.Decode, k.KeyParts, k.CheckValue
@@ -228,7 +230,7 @@ func parseDoc[T any](s *Shape, decode func(Doc) (T, error), keyParts func(T) []s
 }
 
 // parseError returns the error for a document whose decoding failed with err, or that is not stored
-// under the key that the parts in own imply. If own is nil, the key is not checked. If err is a
+// under the key that keyParts imply. If keyParts is nil, the key is not checked. If err is a
 // problem.Error, its text becomes part of the message for clients. Any other error is only wrapped.
 func (s *Shape) parseError(d *Doc, keyParts []string, err error) error {
 	if err == nil && keyParts != nil && s.Key(keyParts...) != d.Key {
@@ -310,8 +312,8 @@ func (k *DocKind[T]) Each(ctx context.Context, lister Lister, r Range) iter.Seq2
 }
 
 // JSONCodec returns a codec for JSON objects with a "format" member followed by the members of T.
-// Unknown members are ignored, because a newer version of a Lambda function may have written them while
-// an older version still runs. An incompatible change of members needs a new format number.
+// Unknown members are ignored, because a newer version of a Lambda function may have written them
+// while an older version still runs. An incompatible change of members needs a new format number.
 func JSONCodec[T any](format int) Codec[T] {
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {

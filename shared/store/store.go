@@ -93,8 +93,8 @@ func (k Key) String() string { return k.Partition + "/" + k.Sort }
 // Put replaces all fields. Add changes Number, raises Version and may set Expires; a document
 // created by Add has no WriteID and no Data.
 //
-// The adapter may delete a document after Expires, without a commit. Reads return it until then, so
-// readers must check IsExpired.
+// The adapter may delete a document after Expires, without a commit. Reads return an expired
+// document until its deletion, so readers must check IsExpired.
 type Doc struct {
 	Key     Key
 	Version uint64
@@ -115,8 +115,8 @@ const (
 	Descending Direction = true
 )
 
-// Range selects the documents of a partition with First <= sort < Last, in byte order. An empty
-// Last means no end. If Index is set, Docs reads the sparse index, which some adapters update with
+// Range selects the documents of a partition with Start <= sort < End, in byte order. An empty
+// End means no end. If Index is set, Docs reads the sparse index, which some adapters update with
 // a delay. All other reads are strongly consistent.
 type Range struct {
 	Partition  string
@@ -124,23 +124,24 @@ type Range struct {
 	Index      bool
 }
 
-// CacheClearer is a Store that caches facts about its rows. Forget drops the cache. Call it after
-// the store was restored from a backup, which may lack the cached rows.
-type CacheClearer interface{ ClearTipCache() }
+// CacheClearer is a Store that caches facts about its rows. Call ClearCache after the store was
+// restored from a backup, which may lack the cached rows.
+type CacheClearer interface{ ClearCache() }
 
 // Store stores rows and documents. All methods are safe for concurrent use. If the context ends, a
 // method returns ErrUnavailable wrapping the context's error; a canceled Commit may or may not have
 // been applied. The store neither retains nor changes bytes passed in, and the caller owns bytes
-// returned. Arguments outside their limits return an error other than the ones declared below.
+// returned. For arguments outside their limits, methods return an error other than the errors
+// declared below.
 type Store interface {
 	// Tip returns the last row of s, or the zero Row if s is empty. It is strongly consistent.
 	Tip(ctx context.Context, s Stream) (Row, error)
 
-	// Rows returns up to n rows (1 to MaxPage) from position from on. It is strongly consistent. A
-	// page may be short because of a size limit of the adapter, but has at least one row if a row
+	// Rows returns up to n rows (1 to MaxPage), starting at position from. It is strongly consistent.
+	// A page may be short because of a size limit of the adapter, but has at least one row if a row
 	// exists. The rows of a page are contiguous: if the adapter misses a row that is appended during
-	// the read, the page ends before that row. Positions that do not exist are skipped: ascending
-	// from 0 starts at 1, and descending from beyond the tip starts at the tip.
+	// the read, the page ends before that row. Positions that do not exist are skipped: ascending from
+	// 0 starts at 1, and descending from beyond the tip starts at the tip.
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 
 	// Doc returns a document. If it is absent, its Version is 0. Doc is strongly consistent.
@@ -154,18 +155,17 @@ type Store interface {
 
 	// Commit applies all writes or none.
 	//
-	// Commit returns, in this order of precedence, *TakenError if the position of an Append is
-	// occupied or not the next one, *BoundsError if an Add would leave its bounds, and
-	// *ConflictError if a document is not at the expected version. Each reports the first such
-	// write. ErrUnavailable means that the outcome is unknown, unless ErrNotApplied is in the chain
-	// as well; the caller may send the same writes again. ErrTooLarge means that Commit applied no
-	// write.
+	// If the position of an Append is occupied or not the next one, Commit returns *TakenError.
+	// Otherwise, if an Add would leave its bounds, it returns *BoundsError. Otherwise, if a document
+	// is not at the expected version, it returns *ConflictError. Each error reports the first such
+	// write. ErrTooLarge means that Commit applied no write. After ErrUnavailable, the caller may send
+	// the same writes again; the outcome is unknown unless ErrNotApplied is also in the chain.
 	//
-	// Commit is idempotent: if a row or document already carries the WriteID of the Append or Put
-	// that writes it, Commit treats all writes as applied and succeeds. This check precedes the
-	// checks above. Deleting an absent document succeeds. The check works only while the row or
-	// document exists: retrying a Put after its document was deleted creates the document again at
-	// version 1. Therefore do not delete a document that a late retry may still write.
+	// Commit is idempotent. It first checks whether a row or document already carries the WriteID of
+	// the Append or Put that writes it. If so, Commit treats all writes as applied and succeeds. This
+	// check cannot recognize a Put whose document was deleted: a retry with IfVersion 0 creates the
+	// document again. Therefore do not delete a document that a late retry may still write. Deleting
+	// an absent document succeeds.
 	//
 	// A commit has at most MaxWrites writes, at most one for each stream or document. A commit with
 	// an Add needs an Append or a Put, whose WriteID shows whether the commit was applied.
@@ -213,8 +213,8 @@ type Append struct {
 	Data     []byte
 }
 
-// Put writes a document if it is at version IfVersion. If IfVersion is 0, the document must be absent.
-// The new version is IfVersion+1.
+// Put writes a document if it is at version IfVersion. If IfVersion is 0, the document must be
+// absent. The new version is IfVersion+1.
 type Put struct {
 	Key       Key
 	IfVersion uint64
@@ -225,7 +225,7 @@ type Put struct {
 	Expires   time.Time // UTC, whole seconds; zero means never
 }
 
-// Delete removes a document if it is at version If.
+// Delete removes a document if it is at version IfVersion.
 type Delete struct {
 	Key       Key
 	IfVersion uint64
@@ -256,7 +256,8 @@ func (Add) write()    {}
 // Callers must not report it as a replay.
 var ErrUnavailable = errors.New("store unavailable")
 
-// ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied later.
+// ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied
+// later.
 var ErrNotApplied = errors.New("no write was applied")
 
 // ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
@@ -270,7 +271,8 @@ func NotAppliedError(cause error) error {
 // ErrTrimmed means that a Feed no longer has the rows after an offset.
 var ErrTrimmed = errors.New("rows of the feed have expired")
 
-// ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's limit.
+// ErrTooLarge means that a row or document exceeds MaxData, or that a commit exceeds the adapter's
+// limit.
 var ErrTooLarge = errors.New("too large for the store")
 
 // TakenError reports that a position is not the next one. Occupant is the row at the position, or
@@ -322,7 +324,7 @@ func CheckWrites(writes []Write) error {
 		}
 		for _, earlier := range writes[:i] {
 			if hasSameTarget(earlier, w) {
-				return errors.New("a commit has at most one write for each stream or document")
+				return errors.New("expected at most one write for each stream or document, got two writes")
 			}
 		}
 	}

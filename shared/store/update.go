@@ -31,10 +31,10 @@ type Updater struct {
 	Wait  func(ctx context.Context, d time.Duration) error
 }
 
-// Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts with
-// another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx after a
-// random backoff, until ctx ends or DefaultTimeout has passed. Update never runs decide again while
-// the outcome of a commit is unknown.
+// Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts
+// with another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx
+// after a random backoff, until ctx ends or DefaultTimeout has passed. Update never runs decide
+// again while the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithDefaultTimeout(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func (u Updater) NewWriteID() (id WriteID, err error) {
 }
 
 // Backoff waits for a random time, so that colliding writers do not collide again. The upper bound
-// doubles with each try, counted from 1.
+// doubles with each attempt, counted from 1.
 func (u Updater) Backoff(ctx context.Context, attempt int) error {
 	var b [8]byte
 	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
@@ -96,8 +96,8 @@ func (u Updater) waitFor(ctx context.Context, d time.Duration) error {
 	return u.Wait(ctx, d)
 }
 
-// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. Callers that
-// wait for a lock before an Update use it to bound that wait as well.
+// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. Callers
+// that wait for a lock before an Update use it to bound that wait as well.
 func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -105,7 +105,8 @@ func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
-// IsConflict reports whether a commit failed because another writer changed a document or took a position.
+// IsConflict reports whether a commit failed because another writer changed a document or took a
+// position.
 func IsConflict(err error) bool {
 	var conflict *ConflictError
 	var taken *TakenError
@@ -135,7 +136,7 @@ type Tx struct {
 	store     Store
 	versions  map[Key]uint64
 	writes    []Write
-	encodeErr error // joined encoding errors of Kind.Put
+	encodeErr error // joined encoding errors of DocKind.Put
 }
 
 // Doc reads a document and records its version for Put and Delete.

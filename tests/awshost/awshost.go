@@ -33,7 +33,7 @@ const URL = "https://test.lambda-url.us-east-1.on.aws"
 // Host holds the tables and keys of a host.
 type Host struct {
 	Endpoint string // of DynamoDB Local
-	Tables   dynamo.Tables
+	Tables   dynamo.TableNames
 	Vault    custody.Vault
 	Queues   *sqslocal.Server // "tasks" and "pushes"
 

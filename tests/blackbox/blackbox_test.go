@@ -210,7 +210,7 @@ func revocation(t *testing.T, e registry.LoggedEvent) request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.IdempotencyKey, Signature: hex.EncodeToString(e.Signature)})
+	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, IdempotencyKey: e.IdempotencyKey, Signature: hex.EncodeToString(e.Signature)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,7 +72,7 @@ func (q *queue) SendAfter(ctx context.Context, m string, _ task.Sender, _ time.D
 func open(t *testing.T, k keys, extra ...vacants.CreateSpec) *host {
 	t.Helper()
 	h := &host{Host: memhost.Open(t, func(c *serve.Config) {
-		c.AllowLoopback, c.TrustedHost, c.HoldsIdentity, c.URL, c.Identity = true, true, false, "https://"+authority, k.self
+		c.AllowLoopback, c.TrustHostHeader, c.HoldsIdentity, c.URL, c.Identity = true, true, false, "https://"+authority, k.self
 	})}
 	index, err := bleve.Open(filepath.Join(t.TempDir(), "search"))
 	h.Must(err)

@@ -52,12 +52,12 @@ func Client(endpoint string, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 }
 
 // Tables creates two tables that are deleted when the test ends.
-func Tables(t testing.TB, endpoint string) dynamo.Tables {
+func Tables(t testing.TB, endpoint string) dynamo.TableNames {
 	t.Helper()
 	var id [6]byte
 	rand.Read(id[:])
 	name := hex.EncodeToString(id[:])
-	tables := dynamo.Tables{Rows: "rows-" + name, Docs: "docs-" + name}
+	tables := dynamo.TableNames{Rows: "rows-" + name, Docs: "docs-" + name}
 	client := Client(endpoint)
 	if err := dynamo.CreateTables(t.Context(), client, tables); err != nil {
 		t.Fatalf("CreateTables() = %v", err)
@@ -87,7 +87,7 @@ func Store(t testing.TB, opts ...func(*dynamodb.Options)) *dynamo.Store {
 }
 
 // Stream gives the table of rows a stream, as deployed tables have one, and returns its ARN.
-func Stream(t testing.TB, endpoint string, tables dynamo.Tables) string {
+func Stream(t testing.TB, endpoint string, tables dynamo.TableNames) string {
 	t.Helper()
 	out, err := Client(endpoint).UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &tables.Rows,
 		StreamSpecification: &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}})

@@ -103,7 +103,7 @@ func TestALockAndALogConsumeFewWriteUnits(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Rand: rand.Reader, AllowRemote: true, HasAccounts: true,
 	}.Open()
 	must(t, err)
-	agents := server.OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
+	agents := server.OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, MaxTurns: 64})
 	// The names are as long as each other, because the documents contain them.
 	for name, a := range map[string]definition.Agent{
 		"plain": {System: "text: done"}, "locks": {System: "text: done", LockPaths: []string{"docs/"}},

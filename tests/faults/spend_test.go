@@ -45,7 +45,7 @@ func (h *fixture) paid(name string, turns int) *fixture {
 // spent returns the vacant's spending of today in micro-dollars.
 func (h *fixture) spent() int64 {
 	h.t.Helper()
-	d, err := h.Store(h.Endpoint).Doc(h.t.Context(), spend.VacantKey(h.vacant, time.Now().UTC().Format(time.DateOnly)))
+	d, err := h.Store(h.Endpoint).Doc(h.t.Context(), spend.VacantTotalKey(h.vacant, time.Now().UTC().Format(time.DateOnly)))
 	must(h.t, err)
 	return d.Number
 }

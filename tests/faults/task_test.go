@@ -93,7 +93,7 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	h := newFixture(t)
 	h.answered("the first of the day")
 	counter, queue := &roundtrips.Counter{}, &messages{}
-	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
+	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, MaxTurns: 64})
 	h.plain(web(agents), "SendMessage", "makes the secret of guests")
 	counter.Reset()
 	in := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
@@ -140,7 +140,7 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	}
 	counter.Reset()
 	send("pending")
-	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
+	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, MaxTurns: 64})
 	if err := worker.Tasks.RunQueued(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 	counter, queue := &roundtrips.Counter{}, &messages{}
 	// 15 minutes that do not cross midnight, whose first turn writes a usage of the new day.
 	now := time.Now().Truncate(24 * time.Hour).Add(12*time.Hour + time.Nanosecond)
-	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), func() time.Time { return now }, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 1})
+	agents := h.Open(h.t, h.Store(h.Endpoint, counter.Option), func() time.Time { return now }, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, MaxTurns: 1})
 	in := func() *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/v/"+h.vacant.String(), strings.NewReader(
 			`{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`))

@@ -27,7 +27,7 @@ func TestADispatchConsumesFewWriteUnits(t *testing.T) {
 	k, _, err := server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	must(t, err)
 	counter := &roundtrips.Counter{}
-	agents := h.money(h.Store(h.Endpoint, counter.Option), time.Now).OpenQueuedA2A(serve.Queues{Tasks: &messages{}, Notices: &messages{}, Turns: 64})
+	agents := h.money(h.Store(h.Endpoint, counter.Option), time.Now).OpenQueuedA2A(serve.Queues{Tasks: &messages{}, Notices: &messages{}, MaxTurns: 64})
 	by := team.Caller{Payer: k.Payer()}
 	for _, tt := range []struct {
 		name  string

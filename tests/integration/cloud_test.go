@@ -62,10 +62,10 @@ func (s *deployed) outputs(t *testing.T, stack string) map[string]string {
 }
 
 // tables are the stage's, and a store over them without the functions.
-func (s *deployed) tables(t *testing.T) (dynamo.Tables, *dynamo.Store) {
+func (s *deployed) tables(t *testing.T) (dynamo.TableNames, *dynamo.Store) {
 	t.Helper()
 	out := s.outputs(t, "data")
-	tables := dynamo.Tables{Rows: name(out["Rows"]), Docs: name(out["Docs"])}
+	tables := dynamo.TableNames{Rows: name(out["Rows"]), Docs: name(out["Docs"])}
 	return tables, dynamo.New(dynamo.NewClient(operator(s.aws)), tables)
 }
 

@@ -301,7 +301,7 @@ func TestEverySampleEventIsReplayedByInvoke(t *testing.T) {
 }
 
 func TestLocalAWSSkippedNothing(t *testing.T) {
-	skipped, err := local(t).ReadSkipped()
+	skipped, err := local(t).ReadSkippedResources()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrat
 		case <-time.After(s.wait):
 			if yield(substrate.Text(" done"), nil) {
 				time.Sleep(s.end)
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 		case <-ctx.Done():
 			yield(nil, ctx.Err())

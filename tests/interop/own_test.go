@@ -134,15 +134,15 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	// The four methods of push configurations.
 	first, err := slower.SetPushConfig(ctx, running.Task.ID, task.PushConfig{URL: receiver.URL + "/first"})
 	if err != nil || first.ID == "" {
-		t.Fatalf("SetPush() = %+v, %v", first, err)
+		t.Fatalf("SetPushConfig() = %+v, %v", first, err)
 	}
 	second, err := slower.SetPushConfig(ctx, running.Task.ID, task.PushConfig{ID: "a b%c", URL: receiver.URL + "/second", Token: "t", Scheme: "Basic", Credentials: "eDp5"})
 	must(t, err)
 	if again, err := slower.GetPushConfig(ctx, running.Task.ID, second.ID); err != nil || cmp.Diff(second, again) != "" || again.ID != "a b%c" || again.Scheme != "Basic" {
-		t.Errorf("GetPush() = %+v, %v, want %+v", again, err, second)
+		t.Errorf("GetPushConfig() = %+v, %v, want %+v", again, err, second)
 	}
 	if _, err := slower.GetPushConfig(ctx, running.Task.ID, "none"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("GetPush(none) = %v", err)
+		t.Errorf("GetPushConfig(none) = %v", err)
 	}
 	ids := func() (ids []string) {
 		all, err := slower.ListPushConfigs(ctx, running.Task.ID)
@@ -156,11 +156,11 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	both := []string{first.ID, second.ID}
 	slices.Sort(both)
 	if got := ids(); !slices.Equal(got, both) {
-		t.Errorf("ListPushes() = %q, want %q", got, both)
+		t.Errorf("ListPushConfigs() = %q, want %q", got, both)
 	}
 	must(t, slower.DeletePushConfig(ctx, running.Task.ID, first.ID))
 	if got := ids(); !slices.Equal(got, []string{second.ID}) {
-		t.Errorf("ListPushes() after a deletion = %q", got)
+		t.Errorf("ListPushConfigs() after a deletion = %q", got)
 	}
 	canceled, err := slower.CancelTask(ctx, running.Task.ID)
 	if err != nil || canceled.Status.State != task.Canceled {

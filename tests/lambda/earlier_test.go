@@ -33,7 +33,7 @@ func buildEarlier(t *testing.T, name string) string {
 	if text, err := archive.CombinedOutput(); err != nil {
 		t.Fatalf("git archive: %v\n%s", err, text)
 	}
-	must(t, bundle.Programs(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name))
+	must(t, bundle.BuildPrograms(t.Context(), source, runtime.GOARCH, out, os.Environ(), "./functions/"+name))
 	return out
 }
 

@@ -71,7 +71,7 @@ func TestFilesAreObjectsOfTheBucket(t *testing.T) {
 			t.Errorf("PUT %s with its ETag = %d %s", at, r.Status, r.Body)
 		}
 		if side.prefix == "/v1" {
-			if r := send(side.second, "PUT", at, side.key, "third", "*"); r.Status != 429 || !strings.Contains(r.Body, "limit of writes of files") {
+			if r := send(side.second, "PUT", at, side.key, "third", "*"); r.Status != 429 || !strings.Contains(r.Body, "rate limit for file writes") {
 				t.Errorf("PUT beyond the limit of an instance = %d %s", r.Status, r.Body)
 			}
 		}

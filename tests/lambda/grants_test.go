@@ -49,7 +49,7 @@ func TestTheProberListsAVacantWhoseEndpointAnswers(t *testing.T) {
 	}
 	prober := host.Open(t, storeOf(t, "prober", host), time.Now, nil).Registry
 	if got, err := prober.ProbeEndpoints(t.Context(), func(context.Context, string) error { return nil }); err != nil || got.Listed != 1 {
-		t.Errorf("Reach() = %+v, %v; want the vacant listed", got, err)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want the vacant listed", got, err)
 	}
 	if n, err := r.VenueCount(t.Context()); err != nil || n != 1 {
 		t.Errorf("VenueCount() = %d, %v, want 1", n, err)

@@ -33,7 +33,7 @@ func Build(dir, pkg string) (string, error) {
 		return "", err
 	}
 	out := filepath.Join(dir, "bootstrap")
-	if err := bundle.Programs(context.Background(), "", runtime.GOARCH, out, os.Environ(), pkg); err != nil {
+	if err := bundle.BuildPrograms(context.Background(), "", runtime.GOARCH, out, os.Environ(), pkg); err != nil {
 		return "", fmt.Errorf("go build %s: %w", pkg, err)
 	}
 	return out, nil

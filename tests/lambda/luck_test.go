@@ -113,7 +113,7 @@ func answers503(t *testing.T, env []string, to identity.ID) (start string) {
 
 func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
 	host := awshost.New(t)
-	with := func(tables dynamo.Tables) []string {
+	with := func(tables dynamo.TableNames) []string {
 		return append(host.Env(host.Endpoint), "VACANCY_ROWS="+tables.Rows, "VACANCY_DOCS="+tables.Docs)
 	}
 	for _, tt := range []struct {
@@ -122,11 +122,11 @@ func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
 		want []string
 	}{
 		{"nobody there", host.Env("http://127.0.0.1:1"), []string{"table " + host.Tables.Rows + ": DynamoDB cannot be reached", "table " + host.Tables.Docs + ": DynamoDB cannot be reached"}},
-		{"both missing", with(dynamo.Tables{Rows: "no-rows", Docs: "no-docs"}),
+		{"both missing", with(dynamo.TableNames{Rows: "no-rows", Docs: "no-docs"}),
 			[]string{"table no-rows: it is missing, or still being created", "table no-docs: it is missing, or still being created"}},
-		{"one missing", with(dynamo.Tables{Rows: "no-rows", Docs: host.Tables.Docs}), []string{"table no-rows: it is missing, or still being created"}},
+		{"one missing", with(dynamo.TableNames{Rows: "no-rows", Docs: host.Tables.Docs}), []string{"table no-rows: it is missing, or still being created"}},
 		{"being created", host.Env(refusing(t, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")), []string{"still being created"}},
-		{"with another key", with(dynamo.Tables{Rows: host.Tables.Docs, Docs: host.Tables.Rows}), []string{"table " + host.Tables.Docs + ": its key is not pk and sk", "table " + host.Tables.Rows + ": its key is not pk and sk"}},
+		{"with another key", with(dynamo.TableNames{Rows: host.Tables.Docs, Docs: host.Tables.Rows}), []string{"table " + host.Tables.Docs + ": its key is not pk and sk", "table " + host.Tables.Rows + ": its key is not pk and sk"}},
 		{"denied", host.Env(refusing(t, "com.amazon.coral.service#AccessDeniedException")), []string{"the function's role may not read it"}},
 		{"with credentials that have expired", host.Env(refusing(t, "com.amazon.coral.service#ExpiredTokenException")), []string{"the credentials are expired or wrong"}},
 	} {
@@ -179,9 +179,9 @@ func TestWithoutItsKeyServiceAFunctionAnswers503AndAcceptsNothing(t *testing.T) 
 		"AccessDeniedException": "refuses access",
 		"ExpiredTokenException": "credentials are expired",
 		"DisabledException":     "disabled",
-		"KMSInternalException":  "does not answer as it should",
+		"KMSInternalException":  "the key service failed",
 		"NotFoundException":     "does not exist",
-		"ThrottlingException":   "does not answer as it should",
+		"ThrottlingException":   "the key service failed",
 	} {
 		t.Run(code, func(t *testing.T) {
 			f := run(t, "message", host, sealKey, "AWS_ENDPOINT_URL_KMS="+refusing(t, code))

@@ -322,7 +322,7 @@ func TestThinkAnswersTheSampleEvents(t *testing.T) {
 	for file, want := range map[string]string{
 		"think-turn.json":  `{"text":"hello"}` + "\n" + `{"done":"stop"}` + "\n",
 		"think-tools.json": `{"tools":[]}` + "\n" + `{"done":"stop"}` + "\n",
-		"think-use.json":   `{"error":{"kind":"not_found","text":"there is no tool \"mcp__notes__look\" any more"}}` + "\n",
+		"think-use.json":   `{"error":{"kind":"not_found","text":"the tool \"mcp__notes__look\" no longer exists"}}` + "\n",
 		"think-wrong.json": `{"error":{"kind":"malformed","text":"event: expected a request from this host, got something else","cause":"json: unknown field \"url\""}}` + "\n",
 	} {
 		reply, err := c.think.Invoke(t.Context(), sample(t, file))

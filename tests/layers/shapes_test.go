@@ -25,7 +25,7 @@ var limits = map[string]map[string]int{
 	"comments":          {},
 	"comments of tests": {"With X,": 18, "fragment": 129, "function X is": 446, "nobody": 220},
 	"texts":             {}, // strings of programs, and pages
-	"names":             {"empty local name": 29, "participle as a function": 11},
+	"names":             {"empty local name": 13, "participle as a function": 4},
 }
 
 // A shape is a form of sentence or name that readers had to read twice. It is searched in text

@@ -69,8 +69,8 @@ func conversation() substrate.Request {
 	r.System, r.MaxTokens, r.Secret = "You know things", 500, substrate.NewSecret(secret)
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
 	r.Turns = append(r.Turns,
-		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}}},
-		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}}})
+		substrate.Turn{Role: substrate.RoleAgent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}}},
+		substrate.Turn{Role: substrate.RoleTools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}}})
 	return r
 }
 

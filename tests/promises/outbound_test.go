@@ -85,18 +85,18 @@ var senders = map[string]struct {
 	"shared/host/substrate/httpagent/httpagent.go Infer": {by: "q.Chooser", send: agent("http:%s")},
 	"shared/host/substrate/remote/remote.go post":        {by: "r.Chooser", send: agent("openai:%s/v1#m")},
 	"shared/host/substrate/mcp/mcp.go answer":            {by: "r.Chooser", send: agent("mcp:%s/mcp#tool")},
-	"shared/host/substrate/mcp/mcp.go Servers":           {by: "by", send: servers},
-	"shared/host/a2a/push/delivery.go send":              {by: "outbound.Stranger", send: pushes},
+	"shared/host/substrate/mcp/mcp.go Servers":           {by: "chooser", send: servers},
+	"shared/host/a2a/push/delivery.go sendRequest":       {by: "outbound.Stranger", send: pushes},
 	"shared/host/registry/reach.go NewProbe":             {by: "outbound.Stranger", send: probes},
-	"shared/host/booking/dispatch.go askElsewhere":       {by: "outbound.Stranger", send: books},
+	"shared/host/booking/dispatch.go callRemoteVenue":    {by: "outbound.Stranger", send: books},
 	"shared/host/client/discovery/endpoint.go HostRoute": {by: "outbound.Stranger", send: calls},
-	"shared/host/billing/stripe/stripe.go client":        {by: "outbound.Operator", send: pays},
-	"shared/host/billing/tokens/keys.go reader":          {by: "outbound.Stranger and outbound.Operator", send: issues}, // TestAnIssuerLeadsToNoOtherPort of package tokens sends the stranger's
+	"shared/host/billing/stripe/stripe.go newClient":     {by: "outbound.Operator", send: pays},
+	"shared/host/billing/tokens/keys.go actorFor":        {by: "outbound.Stranger and outbound.Operator", send: issues}, // TestAnIssuerLeadsToNoOtherPort of package tokens sends the stranger's
 
 	"shared/host/a2a/push/push.go CheckConfig":                {by: "outbound.Stranger", why: "it asks the guard"},
 	"shared/host/answer/delegation/vacanttools.go checkReach": {by: "outbound.Stranger", why: "it asks the guard; the vacant is called by the pipeline"},
 	"shared/host/substrate/awsapi/awsapi.go CheckPermitted":   {by: "r.Chooser", why: "it asks the guard; the request goes to AWS"},
-	"cmd/vacancy/cli/startcmd/watchhost.go answer":            {by: "outbound.Operator", why: "a person's own machine: the URL is in the agent's file"},
+	"cmd/vacancy/cli/startcmd/watchhost.go answerTurn":        {by: "outbound.Operator", why: "a person's own machine: the URL is in the agent's file"},
 	"shared/host/client/discovery/endpoint.go PersonalRoute":  {by: "outbound.Stranger", why: "a person's own machine, which outbound lets reach public addresses only"},
 }
 
@@ -105,7 +105,7 @@ var makers = map[string]string{
 	"shared/front/serve/server.go Open":                      "the client of a host, which is tested here",
 	"shared/host/client/discovery/endpoint.go PersonalRoute": "public addresses only",
 	"cmd/vacancy/cli/vacantcmd/agents.go agentsCommand":      "a person's own machine: the URL is an argument of the command",
-	"cmd/vacancy/cli/startcmd/watchhost.go watchAtHost":      "a person's own machine: the URL is in the agent's file",
+	"cmd/vacancy/cli/startcmd/watchhost.go runRemoteWatch":   "a person's own machine: the URL is in the agent's file",
 	"cmd/vacancy/cli/kit/tokens.go TokenChecker":             "the operator's own machine: an issuer that the operator added",
 }
 
@@ -378,7 +378,7 @@ func servers(h *reaching, by outbound.URLChooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp", Required: true}}}
 	r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", Asker: setter(by)})
 	h.Must(err)
-	if _, err := h.Answers.ThinkService().MCPTools(h.Context(), think.AgentVersion{Vacant: r.ID, Version: r.AgentVersion}); err == nil {
+	if _, err := h.Answers.ThinkService().ListMCPTools(h.Context(), think.AgentVersion{Vacant: r.ID, Version: r.AgentVersion}); err == nil {
 		h.Error("a server answers, and there is no network")
 	}
 	if _, err := h.Answers.Offer(h.Context(), r.ID); err == nil {

@@ -93,7 +93,7 @@ func openCrowd(t *testing.T) *crowd {
 	t.Helper()
 	c := &crowd{reads: &countedReads{Store: memory.New()}, pages: map[string]http.Handler{}}
 	server := memhost.Open(t, func(config *serve.Config) {
-		config.Store, config.URL, config.NewTokenChecker, config.TrustedHost = c.reads, "https://host.example", tokens.NewForBilling, true
+		config.Store, config.URL, config.NewTokenChecker, config.TrustHostHeader = c.reads, "https://host.example", tokens.NewForBilling, true
 		config.Host = setting.Host{Quotas: quota.Quotas{"vacants": 2 * crowdSize}}
 	})
 	c.clock = server.Clock

@@ -66,7 +66,7 @@ type way struct {
 }
 
 var ways = map[string]way{
-	"signed":  {(*runs).signed, [7]outcome{paid, free, refused, refused, refused, paid, free}, []string{"shared/front/message send"}},
+	"signed":  {(*runs).signed, [7]outcome{paid, free, refused, refused, refused, paid, free}, []string{"shared/front/message serveSend"}},
 	"resend":  {(*runs).resend, [7]outcome{stored, stored, refused, refused, refused, stored, stored}, nil},
 	"restore": {(*runs).restored, [7]outcome{refused, refused, refused, refused, refused, refused, refused}, nil},
 	// Nobody pays for a guest, so only the free quota lets one in.
@@ -100,7 +100,7 @@ var ways = map[string]way{
 	"background":       {(*runs).background, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Enqueue", "shared/host/a2a/task RunQueued"}},
 	"dispatched":       {(*runs).dispatched, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task leaseFirstTurn"}},
 	"test key":         {(*runs).testKey, [7]outcome{free, none, free, refused, refused, refused, refused}, nil},
-	"booking":          {(*runs).booking, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/booking askHere"}},
+	"booking":          {(*runs).booking, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/booking callHostedVenue"}},
 	// A composite's children answer it for nothing, because callers pay the composite.
 	"delegation": {(*runs).delegation, [7]outcome{free, free, none, none, free, refused, none}, []string{"shared/host/answer/delegation send"}},
 	"tool":       {(*runs).tool, [7]outcome{refused, free, refused, refused, refused, refused, none}, nil},
@@ -168,8 +168,8 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			case <-ctx.Done():
 			}
 		}
-		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
-			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.ToolUse, nil)
+		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.RoleCaller {
+			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.FinishToolUse, nil)
 			return
 		}
 		if len(r.Tools) > 0 && w.failing.Load() {
@@ -180,7 +180,7 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			w.ran.Add(1)
 		}
 		w.answered.Store(&r.Vacant)
-		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
+		_ = yield(substrate.Text("done"), nil) && yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -626,7 +626,7 @@ func (idle) Send(context.Context, string, task.Sender) (func(context.Context, bo
 }
 
 // entries are the methods of call.Host that begin or run a call.
-var entries = []string{"Send", "SendWith", "Begin", "Accept", "Resume"}
+var entries = []string{"Send", "SendWith", "AcceptForRun", "AcceptForResume", "Resume"}
 
 // Every function that enters the pipeline belongs to a way of the table.
 func TestEveryWayToRunHasItsRow(t *testing.T) {

@@ -38,7 +38,7 @@ func vet(ctx context.Context, c *counts, d depth) error {
 func deployable(ctx context.Context, c *counts, _ depth) error {
 	return errors.Join(
 		c.one(command(ctx, nil, "go", "build", "-o", os.DevNull, "./infra")),
-		c.one(bundle.CompileFunctions(ctx, ".", runtime.GOARCH, os.Environ())),
+		c.one(bundle.WarmBuildCache(ctx, ".", runtime.GOARCH, os.Environ())),
 	)
 }
 

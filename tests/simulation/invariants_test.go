@@ -281,7 +281,7 @@ func (w *world) check() {
 // checkSpent checks I16: no day costs more than its budget, and rows cost no more than
 // was counted.
 func (w *world) checkSpent(ctx context.Context, s *calltest.Streams) {
-	days, _, err := w.truth.Docs(ctx, spend.VacantDocs.Range(w.pair.Vacant.String()), store.MaxPage, "")
+	days, _, err := w.truth.Docs(ctx, spend.VacantTotalDocs.Range(w.pair.Vacant.String()), store.MaxPage, "")
 	w.must(err)
 	counted, rows := int64(0), int64(0)
 	for _, d := range days {

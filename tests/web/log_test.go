@@ -114,7 +114,7 @@ func TestALogIsVerifiedFromVisitToVisit(t *testing.T) {
 	h.publish("d")
 	h.seal(4)
 	note := h.get("/v1/checkpoint")
-	c, _, err := translog.Open([]byte(note))
+	c, _, err := translog.VerifyCheckpoint([]byte(note))
 	must(t, err)
 	witness := keyOf(t, 5)
 	h.answers(map[string]string{"/v1/checkpoint": note + signatureLine("vacant/"+witness.ID().String(), 4, witness.ID(), timed(t, witness, c.Text()))})

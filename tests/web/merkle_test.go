@@ -86,7 +86,7 @@ func TestNotesOpenAsByGo(t *testing.T) {
 	}
 	opened := 0
 	for i, got := range ask(t, newModule(t), "note", each(notes, func(n string) input { return input{n} })) {
-		want, cosignatures, err := translog.Open([]byte(notes[i]))
+		want, cosignatures, err := translog.VerifyCheckpoint([]byte(notes[i]))
 		if err != nil {
 			if got.Error != "untrusted" {
 				t.Errorf("the module opens %.300q: %+v; Go refuses it: %v", notes[i], got, err)

@@ -23,7 +23,7 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 	}
 	signed := func(s certificate.Signer, change func(*receipt.Receipt)) receipt.Receipt {
 		r := receipt.Receipt{
-			Caller: keyOf(t, 4).ID(), Vacant: keyOf(t, 5).ID(), Position: 7, Request: identity.Sum([]byte("request")), Reply: identity.Sum([]byte("reply")),
+			Caller: keyOf(t, 4).ID(), Vacant: keyOf(t, 5).ID(), Position: 7, RequestHash: identity.Sum([]byte("request")), ReplyHash: identity.Sum([]byte("reply")),
 			Time: "2026-03-04T05:06:07.000000+00:00", PriceVersion: 3, Price: "$0.002 a call, é\u2028\U0001F600", Hold: 2000, Charge: 1_500, TokensIn: 1 << 52, Payment: "account",
 		}
 		change(&r)
@@ -41,7 +41,7 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 		signed(good, same), signed(good, func(r *receipt.Receipt) { r.CutReason = "canceled" }), signed(certified(host, at, at.Add(time.Microsecond)), same),
 		signed(certified(host, at.Add(-time.Hour), at), same), signed(certified(host, at.Add(time.Microsecond), at.Add(time.Hour)), same),
 		after(func(r *receipt.Receipt) { r.Charge++ }), after(func(r *receipt.Receipt) { r.CutReason = "length" }), after(func(r *receipt.Receipt) { r.Payment = "free" }),
-		after(func(r *receipt.Receipt) { r.Reply = identity.Sum(nil) }), after(func(r *receipt.Receipt) { r.Host = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.Host = other.ID() }),
+		after(func(r *receipt.Receipt) { r.ReplyHash = identity.Sum(nil) }), after(func(r *receipt.Receipt) { r.Host = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.Host = other.ID() }),
 		after(func(r *receipt.Receipt) { r.Certificate.Key = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.ValidUntil = "2036-03-04T05:06:07.000000+00:00" }),
 		after(func(r *receipt.Receipt) { r.SignedAt = "2026-03-04T05:06:07.000009+00:00" }), after(func(r *receipt.Receipt) { r.Signature = strings.Repeat("0", 128) }),
 		after(func(r *receipt.Receipt) { r.Certificate.Signature = r.Signature }), after(func(r *receipt.Receipt) { r.Signature = r.Certificate.Signature }),

@@ -138,7 +138,7 @@ func TestACanceledPrompt(t *testing.T) {
 			id := e.open()
 			n := e.send("session/prompt", promptOf(id, "sleep"))
 			e.await("a chunk", func() bool { return len(e.updates) > 0 })
-			if code, text := e.refused("session/prompt", promptOf(id, "second")); code != -32600 || !strings.Contains(text, "is running; wait for its end") {
+			if code, text := e.refused("session/prompt", promptOf(id, "second")); code != -32600 || !strings.Contains(text, "is running; wait until it ends") {
 				t.Errorf("a prompt during a prompt = %d %s", code, text)
 			}
 			e.forget()
@@ -230,7 +230,7 @@ func TestExpiredTextsAreOneLine(t *testing.T) {
 	e.prompt(e.open(), "in another session") // a key is destroyed after a call of a later day
 	_, err := f.Texts.Sweep(t.Context())
 	f.Must(err)
-	f.Texts.ClearTipCache()
+	f.Texts.ClearCache()
 	const expired = "(The earlier texts of this session have expired.)\n"
 	if said := load(e); said["user_message_chunk"] != "" || said["agent_message_chunk"] != expired {
 		t.Errorf("without texts, load replays %q", said)
@@ -381,7 +381,7 @@ func TestEachToolCallHasItsID(t *testing.T) {
 		{ID: "a", Name: "Grep"}, {ID: "a", Name: "Grep", Outcome: call.ToolOK}, {ID: "a", Name: "Read"}, {ID: "a", Name: "Read", Outcome: call.ToolRefused}, {ID: "c", Name: "LS", Outcome: call.ToolTimedOut},
 	} {
 		u := tu.stepUpdate(&task.TraceEntry{Tool: &c})
-		tu.sentSteps++
+		tu.sentStepCount++
 		if s := u.ToolCall; s != nil {
 			got = append(got, fmt.Sprint(s.ToolCallId, " ", s.Title, " ", s.Status))
 		} else {

@@ -1,7 +1,8 @@
-// Package acpbridge serves an agent of the Agent2Agent protocol (A2A) to an editor that speaks the Agent Client Protocol
-// (ACP) over two pipes. The package sends each prompt to the agent as an A2A message. The agent answers with a task, and
-// each event of the task becomes an ACP update. An ACP session is an A2A context, the id that groups tasks of a caller.
-// Dispatched tasks, which an account gives to its own agent, have a context each and are grouped by their message ids.
+// Package acpbridge serves an agent of the Agent2Agent protocol (A2A) to an editor that speaks the Agent Client
+// Protocol (ACP) over two pipes. The package sends each prompt to the agent as an A2A message. The agent answers with a
+// task, and each event of the task becomes an ACP update. An ACP session is an A2A context, the id that groups tasks of
+// a caller. A dispatched task, which an account gives to its own agent, has its own context. The message id of such a
+// task names its session.
 //
 // The following holds at all times. The text of an answer is sent to the editor only once. After a prompt is canceled,
 // no more of its updates are sent. A session of another caller is reported as not found. A restart loses the state
@@ -34,11 +35,12 @@ type Config struct {
 	Sender
 	// IsGuest is true if the caller has no credential. The agent's host then creates the contexts of the tasks.
 	IsGuest bool
-	// OwnedAgent describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise Own is nil.
+	// OwnedAgent describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise
+	// OwnedAgent is nil.
 	OwnedAgent *team.Details
-	// VerifySignatures verifies the signatures of the agent's card and of an answer, and FindReceipt returns the receipt of an
-	// answer. Each is called by an extension method, with the last answer of the session, or with nil if the request
-	// names no session or the session has no answer yet.
+	// VerifySignatures verifies the signatures of the agent's card and of an answer, and FindReceipt returns the
+	// receipt of an answer. Extension methods call both functions with the last answer of a session. The answer is nil
+	// if the request names no session, or if the session has no answer yet.
 	VerifySignatures func(context.Context, *task.Message) (any, error)
 	FindReceipt      func(context.Context, *task.Message) (any, error)
 
@@ -78,7 +80,7 @@ func (i *input) Read(p []byte) (n int, err error) {
 		return n, nil
 	}
 	i.reachedEnd = true
-	// active may not include the last message yet, so the bridge must be idle in two successive checks.
+	// activeCount may not include the last message yet, so the bridge must be idle in two successive checks.
 	for idle, deadline := 0, time.Now().Add(drainTimeout); idle < 2 && time.Now().Before(deadline); idle++ {
 		time.Sleep(drainPause)
 		if i.bridge.activeCount.Load() > 0 {
@@ -122,7 +124,7 @@ func (b *Bridge) isDisconnected() bool {
 
 type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
 
-// newMethod returns a method that decodes and validates the parameters, and passes them to f.
+// newMethod returns a method that decodes and validates the parameters, and passes them to handler.
 func newMethod[P, R any](handler func(*Bridge, context.Context, *P) (R, error)) method {
 	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
 		p := new(P)
@@ -142,7 +144,7 @@ var methods = map[string]method{
 	acp.AgentMethodInitialize:             newMethod((*Bridge).initialize),
 	acp.AgentMethodAuthenticate:           newMethod((*Bridge).authenticate),
 	acp.AgentMethodSessionNew:             newMethod((*Bridge).newSession),
-	acp.AgentMethodSessionPrompt:          newMethod((*Bridge).prompt),
+	acp.AgentMethodSessionPrompt:          newMethod((*Bridge).handlePrompt),
 	acp.AgentMethodSessionCancel:          newMethod((*Bridge).cancelPrompt),
 	acp.AgentMethodSessionLoad:            newMethod((*Bridge).loadSession),
 	acp.AgentMethodSessionResume:          newMethod((*Bridge).resumeSession),
@@ -220,8 +222,7 @@ func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.Au
 	return acp.AuthenticateResponse{}, nil
 }
 
-// newExtension returns a method that calls the Config function selected by f. The function gets the last answer of the
-// session in the request, or nil if the request names no session or the session has no answer yet.
+// newExtension returns a method that calls VerifySignatures or FindReceipt of Config, whichever selectFunc returns.
 func newExtension(selectFunc func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
 	return newMethod(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
 		var answer *task.Message

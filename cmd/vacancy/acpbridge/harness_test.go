@@ -48,7 +48,7 @@ func (a talker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				call.Report(ctx, call.ProvisionalEvent{Detail: s})
 			}
 			if yield(substrate.Text("so be it"), nil) {
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 			return
 		case last == "fail":
@@ -63,7 +63,7 @@ func (a talker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			return
 		case last == "ask":
 			if yield(substrate.Question{}, nil) && yield(substrate.Text("which color?"), nil) {
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 			return
 		}
@@ -72,7 +72,7 @@ func (a talker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				return
 			}
 		}
-		yield(substrate.Stop, nil)
+		yield(substrate.FinishStop, nil)
 	}
 }
 

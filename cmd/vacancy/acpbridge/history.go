@@ -18,12 +18,13 @@ const (
 	maxTaskMessages = 1000     // messages in the history of each listed task
 )
 
-// messageIDPattern matches the id of a message that this package sends: the id of its session, the number of the prompt, and
-// random characters. origin finds the session of a task by this id, because each dispatched task has its own context.
+// messageIDPattern matches the id of a message that this package sends: the id of its session, the number of the
+// prompt, and random characters. parseOrigin finds the session of a task by this id, because each dispatched task has
+// its own context.
 var messageIDPattern = regexp.MustCompile(`^(.+)\.([0-9]{1,9})\.([A-Z2-7]*)$`)
 
-// parseOrigin returns the session of a task and the number of its first prompt. If another program began the task, it returns
-// the task's context and 0.
+// parseOrigin returns the session of a task and the number of its first prompt. If another program began the task, it
+// returns the task's context and 0.
 func parseOrigin(t *task.Task) (session string, promptNumber int) {
 	if i := slices.IndexFunc(t.History, func(m task.Message) bool { return m.Role == task.User }); i >= 0 {
 		if id := messageIDPattern.FindStringSubmatch(t.History[i].ID); id != nil {
@@ -34,21 +35,21 @@ func parseOrigin(t *task.Task) (session string, promptNumber int) {
 	return t.Context, 0
 }
 
-// guestContexts returns the contexts of a guest's session, or of all sessions if id is "".
+// guestContexts returns the context of a guest's session, or the contexts of all sessions if sessionID is "".
 func (b *Bridge) guestContexts(sessionID string) (contexts []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.sessions {
 		s.mu.Lock()
-		if s.context != "" && (sessionID == "" || sessionID == s.id) {
-			contexts = append(contexts, s.context)
+		if s.contextID != "" && (sessionID == "" || sessionID == s.id) {
+			contexts = append(contexts, s.contextID)
 		}
 		s.mu.Unlock()
 	}
 	return contexts
 }
 
-// listTasks returns the caller's tasks of a session, or of all sessions if id is "", the oldest first.
+// listTasks returns the caller's tasks of a session, or of all sessions if sessionID is "", the oldest first.
 func (b *Bridge) listTasks(ctx context.Context, sessionID string) (tasks []task.Task, err error) {
 	contexts := []string{""}
 	if b.IsGuest { // the host lists a guest's tasks only by their context
@@ -105,15 +106,15 @@ func splitHistory(message string) (history, text string) {
 	return "", message
 }
 
-// transcriptEntry is a message of the user or an answer of the agent. If role is empty, text is the history that the session's
-// first message carries.
+// transcriptEntry is a message of the user or an answer of the agent. If role is empty, text is the history that the
+// session's first message carries.
 type transcriptEntry struct {
 	role task.Role
 	text string
 }
 
-// buildTranscript returns the messages and answers of tasks. It includes the history that the first message carries, and omits
-// the history that later messages carry.
+// buildTranscript returns the messages and answers of tasks. It includes the history that the first message carries,
+// and omits the history that later messages carry.
 func buildTranscript(tasks []task.Task) (transcript []transcriptEntry) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -129,7 +130,8 @@ func buildTranscript(tasks []task.Task) (transcript []transcriptEntry) {
 	return slices.DeleteFunc(transcript, func(e transcriptEntry) bool { return e.text == "" })
 }
 
-// appendHistory appends messages and answers to a history. It removes the beginning of a history longer than maxHistoryBytes.
+// appendHistory appends messages and answers to a history. It removes the beginning of a history longer than
+// maxHistoryBytes.
 func appendHistory(history string, entries ...transcriptEntry) string {
 	for _, e := range entries {
 		switch {

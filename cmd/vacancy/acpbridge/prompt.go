@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// cancelTimeout limits the wait for the id of a canceled prompt's task, and the request that cancels the task at the
-	// agent's host.
+	// cancelTimeout limits the wait for the task id of a canceled prompt. It also limits the request that cancels the
+	// task at the agent's host.
 	cancelTimeout = 10 * time.Second
 	// followPause is the time between two attempts to follow a task, and maxFailures limits the failures in a row.
 	followPause = time.Second
@@ -33,12 +33,12 @@ const (
 
 // turn is a running prompt. The session's lock guards its fields.
 type turn struct {
-	cancelRun   context.CancelFunc
-	canceled    bool
-	task        task.Task
-	sentText    string                    // part of the answer that the client already has
-	sentSteps   int                       // number of steps that were sent
-	toolCallIDs map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
+	cancelRun     context.CancelFunc
+	canceled      bool
+	task          task.Task
+	sentText      string                    // part of the answer that the client already has
+	sentStepCount int                       // number of steps that were sent
+	toolCallIDs   map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
 }
 
 func busyError(sessionID string) error {
@@ -62,7 +62,7 @@ func promptText(blocks []acp.ContentBlock) string {
 	return strings.Join(texts, "\n")
 }
 
-func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.PromptResponse, err error) {
+func (b *Bridge) handlePrompt(ctx context.Context, q *acp.PromptRequest) (r acp.PromptResponse, err error) {
 	s, err := b.findSession(string(q.SessionId))
 	if err != nil {
 		return r, err
@@ -82,8 +82,8 @@ func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.Prompt
 	return r, err
 }
 
-// beginTurn starts the turn of a prompt, and returns the message to send. It returns an error if the session already has a
-// running turn.
+// beginTurn starts the turn of a prompt, and returns the message to send. It returns an error if the session already
+// has a running turn.
 func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelRun context.CancelFunc) (*turn, Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,15 +91,15 @@ func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelR
 		return nil, Message{}, busyError(s.id)
 	}
 	s.promptCount++
-	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.promptCount, rand.Text()[:10]), Context: s.context, QuestionTask: s.waitingTask, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
+	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.promptCount, rand.Text()[:10]), Context: s.contextID, QuestionTask: s.waitingTask, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
 	t := &turn{cancelRun: cancelRun, toolCallIDs: map[string]acp.ToolCallId{}}
 	if m.QuestionTask != "" {
-		t.sentSteps = s.sentSteps
+		t.sentStepCount = s.sentStepCount
 	} else {
 		m.Text = prependHistory(s.pendingHistory, text)
 	}
 	if s.pendingNotice != "" {
-		if err := b.notify(ctx, s, acp.UpdateAgentThoughtText(s.pendingNotice)); err != nil {
+		if err := b.sendUpdate(ctx, s, acp.UpdateAgentThoughtText(s.pendingNotice)); err != nil {
 			return nil, m, err
 		}
 	}
@@ -110,13 +110,13 @@ func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelR
 // runTurn sends a message, and follows its task to the end of the turn. A lost connection does not end the turn.
 func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) error {
 	yield := func(a a2awire.Answer) bool { return b.applyAnswer(ctx, s, t, a) }
-	isDone := func() (id string, done bool) {
+	turnState := func() (id string, done bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return t.task.ID, t.canceled || endsTurn(t.task.Status.State) || ctx.Err() != nil
 	}
 	err := b.Send(ctx, m, yield)
-	id, done := isDone()
+	id, done := turnState()
 	if d, ok := b.Sender.(Dispatcher); ok && id != "" {
 		watchCtx, stopWatching := context.WithCancel(ctx)
 		var watcher sync.WaitGroup
@@ -136,7 +136,7 @@ func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) er
 	}
 	for failures := 0; ; {
 		_ = b.Agent.Subscribe(ctx, id, yield) // fails if the task has ended; Get then returns the task
-		if _, done := isDone(); done {
+		if _, done := turnState(); done {
 			return nil
 		}
 		latest, err := b.Agent.GetTask(ctx, id)
@@ -146,32 +146,32 @@ func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) er
 		} else if failures++; ctx.Err() == nil && (failures > maxFailures || !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.DeadlineExceeded) && !problem.Is(err, problem.TooManyRequests)) {
 			return err
 		}
-		if _, done := isDone(); done || retry.Sleep(ctx, followPause) != nil {
+		if _, done := turnState(); done || retry.Sleep(ctx, followPause) != nil {
 			return nil
 		}
 	}
 }
 
-// sendSteps sends the steps of a dispatched task that the client does not have yet. It ignores a failed request, because
-// the next call sends the missing steps.
+// sendSteps sends the steps of a dispatched task that the client does not have yet. It ignores a failed request,
+// because the next call sends the missing steps.
 func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *turn, taskID string) {
 	latest, err := teamapi.ShowTask.Key.Call(ctx, d.Client, teamapi.ShowTaskRequest{TaskRef: teamapi.TaskRef{ID: taskID}, Steps: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ; err == nil && t.sentSteps < len(latest.Steps) && !t.canceled; t.sentSteps++ {
-		err = b.notify(ctx, s, t.stepUpdate(&latest.Steps[t.sentSteps]))
+	for ; err == nil && t.sentStepCount < len(latest.Steps) && !t.canceled; t.sentStepCount++ {
+		err = b.sendUpdate(ctx, s, t.stepUpdate(&latest.Steps[t.sentStepCount]))
 	}
 }
 
-// stepUpdate returns the update for the next step. A model may reuse the id of a tool call that has ended, so the client
-// gets an id that also contains the number of the step.
+// stepUpdate returns the update for the next step. A model may reuse the id of a tool call that has ended, so the
+// client gets an id that also contains the number of the step.
 func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	c := e.Tool
 	switch {
 	case c == nil:
 		return acp.UpdateAgentThoughtText(e.Thought)
 	case c.Outcome == "":
-		id := acp.ToolCallId(fmt.Sprintf("%s.%d", c.ID, t.sentSteps))
+		id := acp.ToolCallId(fmt.Sprintf("%s.%d", c.ID, t.sentStepCount))
 		t.toolCallIDs[c.ID] = id
 		return acp.StartToolCall(id, c.Name, acp.WithStartStatus(acp.ToolCallStatusPending), acp.WithStartRawInput(c.Arguments))
 	}
@@ -184,7 +184,8 @@ func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 
 func endsTurn(s task.State) bool { return s.IsTerminal() || s.AwaitsMessage() }
 
-// applyAnswer applies an answer to the task of a turn, and sends the new text to the client. It returns false to end the stream.
+// applyAnswer applies an answer to the task of a turn, and sends the new text to the client. It returns false to end
+// the stream.
 func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire.Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +196,7 @@ func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire
 	t.task.Apply(a.Event)
 	t.task.ID, t.task.Context = cmp.Or(t.task.ID, a.TaskID), cmp.Or(t.task.Context, a.Context)
 	state := t.task.Status.State
-	if t.canceled { // continue only until the task has an id, which end needs to cancel the task
+	if t.canceled { // continue only until the task has an id, which endTurn needs to cancel the task
 		return t.task.ID == "" && a.Message == nil
 	}
 	text := answerText(&t.task)
@@ -205,7 +206,7 @@ func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire
 	}
 	if ok && newText != "" && state != task.Failed && state != task.Rejected {
 		t.sentText = text
-		if b.notify(ctx, s, acp.UpdateAgentMessageText(newText)) != nil { // the client no longer reads
+		if b.sendUpdate(ctx, s, acp.UpdateAgentMessageText(newText)) != nil { // the client no longer reads
 			t.cancelRun()
 			return false
 		}
@@ -222,8 +223,8 @@ func joinText(parts []task.Part) (text string) {
 	return text
 }
 
-// answerText returns the text of the answer so far. This is the text of the artifacts, or of the status message if the
-// task waits for an answer or has ended without such text.
+// answerText returns the text of the answer so far. This is the text of the artifacts. The status message replaces it
+// if the task waits for an answer, or if the task has ended and the artifacts have no text.
 func answerText(t *task.Task) (text string) {
 	for i := range t.Artifacts {
 		text += joinText(t.Artifacts[i].Parts)
@@ -251,7 +252,7 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 	defer s.mu.Unlock()
 	s.turn, s.waitingTask = nil, ""
 	if b.IsGuest {
-		s.context = cmp.Or(t.task.Context, s.context)
+		s.contextID = cmp.Or(t.task.Context, s.contextID)
 	}
 	state, answer := t.task.Status.State, t.task.Status.Message
 	if t.task.ID != "" || answer != nil { // the agent's host has the message
@@ -280,11 +281,11 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 		if t.sentText != "" {
 			failure = "\n\n" + failure
 		}
-		return reason, b.notify(ctx, s, acp.UpdateAgentMessageText(failure))
+		return reason, b.sendUpdate(ctx, s, acp.UpdateAgentMessageText(failure))
 	}
 	s.lastAnswer = answer
 	if state.AwaitsMessage() {
-		s.waitingTask, s.sentSteps = t.task.ID, t.sentSteps
+		s.waitingTask, s.sentStepCount = t.task.ID, t.sentStepCount
 	}
 	if answer != nil {
 		switch a2awire.CutReason(answer) {
@@ -295,7 +296,7 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 		}
 	}
 	updatedAt := b.Now().UTC().Format(time.RFC3339)
-	return reason, b.notify(ctx, s, acp.SessionUpdate{SessionInfoUpdate: &acp.SessionSessionInfoUpdate{
+	return reason, b.sendUpdate(ctx, s, acp.SessionUpdate{SessionInfoUpdate: &acp.SessionSessionInfoUpdate{
 		UpdatedAt: &updatedAt, Meta: map[string]any{"result": "Result: " + truncate(t.sentText, 100)},
 	}})
 }
@@ -318,8 +319,8 @@ func (b *Bridge) cancelPrompt(_ context.Context, q *acp.CancelNotification) (emp
 	return empty, nil
 }
 
-// notify sends an update of a session. The caller holds s.mu.
-func (b *Bridge) notify(ctx context.Context, s *session, u acp.SessionUpdate) error {
+// sendUpdate sends an update of a session. The caller holds s.mu.
+func (b *Bridge) sendUpdate(ctx context.Context, s *session, u acp.SessionUpdate) error {
 	if update, err := json.Marshal(u); err == nil {
 		s.log.WriteUpdate(update)
 	}

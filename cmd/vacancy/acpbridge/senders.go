@@ -24,9 +24,9 @@ type Message struct {
 	Servers           []task.Server
 }
 
-// Sender sends messages. Send passes the agent's answers to take until take returns false, the turn ends or the
-// connection fails. Except in Signed, Send may return once it has passed a task to take, because the bridge then
-// follows the task itself.
+// Sender sends messages. Send passes the agent's answers to yield until yield returns false, the turn ends or the
+// connection fails. Implementations other than SignedSender may return after they have passed a task to yield, because
+// the bridge then follows the task itself.
 type Sender interface {
 	Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error
 }
@@ -92,8 +92,8 @@ const (
 	outcomePause   = time.Second
 )
 
-// fetchOutcomes fetches the outcomes of earlier calls, because the next call is linked to them in a hash chain. It retries while
-// an outcome is pending, because the host soon decides a call that the client has canceled.
+// fetchOutcomes fetches the outcomes of earlier calls. The next call is linked to them in a hash chain. A call that the
+// client canceled may still be pending, but the host soon decides it, so fetchOutcomes retries.
 func (s SignedSender) fetchOutcomes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()

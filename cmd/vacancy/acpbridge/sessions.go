@@ -29,18 +29,18 @@ type session struct {
 	mu             sync.Mutex
 	turn           *turn  // running prompt, or nil
 	promptCount    int    // number of the last prompt
-	context        string // context of the tasks, or "" if the agent's host has not created it yet
+	contextID      string // context of the tasks, or "" if the agent's host has not created it yet
 	pendingHistory string // history that the next message carries
 	waitingTask    string // task that waits for the next message, or ""
-	sentSteps      int    // number of the waiting task's steps that were sent
+	sentStepCount  int    // number of the waiting task's steps that were sent
 	mode, model    string // settings of dispatched tasks
 	servers        []task.Server
 	pendingNotice  string // notice that is sent before the next answer, and then cleared
 	lastAnswer     *task.Message
 }
 
-// newSessionID returns the id of a session. The id contains a hash of the working directory, so that list can find the sessions
-// of a directory although the agent's host does not know the directory.
+// newSessionID returns the id of a session. The id contains a hash of the working directory, so that listSessions can
+// find the sessions of a directory although the agent's host does not know the directory.
 func newSessionID(cwd string) string { return idPrefix(cwd) + rand.Text() }
 
 func idPrefix(cwd string) string {
@@ -61,7 +61,7 @@ func (b *Bridge) openSession(id, cwd string) (*session, error) {
 	}
 	s := &session{id: id, cwd: cwd}
 	if !b.IsGuest {
-		s.context = id
+		s.contextID = id
 	}
 	if b.OwnedAgent != nil {
 		s.mode = b.OwnedAgent.Mode
@@ -100,8 +100,8 @@ func (b *Bridge) newSession(_ context.Context, q *acp.NewSessionRequest) (r acp.
 // maxServerName limits the name of an MCP server at the agent's host.
 const maxServerName = 32
 
-// setServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A notice
-// before the next answer names the other servers.
+// setServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A
+// notice before the next answer names the other servers.
 func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 	var unused []string
 	s.servers, s.pendingNotice = nil, ""
@@ -123,8 +123,8 @@ func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 	}
 }
 
-// reopenSession returns a session and its tasks. If this program does not know the session, reopen opens it, provided that the
-// agent's host has tasks of the session.
+// reopenSession returns a session and its tasks. If this program does not know the session, reopenSession
+// opens it, provided that the agent's host has tasks of the session.
 func (b *Bridge) reopenSession(ctx context.Context, id, cwd string) (*session, []task.Task, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, nil, err
@@ -154,7 +154,7 @@ func (b *Bridge) reopenSession(ctx context.Context, id, cwd string) (*session, [
 			s.waitingTask = last.ID
 		}
 		if b.IsGuest {
-			s.context = last.Context
+			s.contextID = last.Context
 		}
 		if b.OwnedAgent != nil {
 			s.pendingHistory = appendHistory("", buildTranscript(tasks)...)
@@ -186,7 +186,7 @@ func (b *Bridge) loadSession(ctx context.Context, q *acp.LoadSessionRequest) (r 
 		if e.role == task.Agent {
 			u = acp.UpdateAgentMessageText(e.text)
 		}
-		if err := b.notify(ctx, s, u); err != nil {
+		if err := b.sendUpdate(ctx, s, u); err != nil {
 			return r, err
 		}
 	}
@@ -332,7 +332,7 @@ func (b *Bridge) changeSetting(ctx context.Context, id acp.SessionId, setting st
 	defer s.mu.Unlock()
 	update, err := apply(s)
 	if err == nil {
-		err = b.notify(ctx, s, update)
+		err = b.sendUpdate(ctx, s, update)
 	}
 	return err
 }

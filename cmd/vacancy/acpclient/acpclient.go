@@ -1,10 +1,10 @@
-// Package acpclient runs an agent program that speaks the Agent Client Protocol (ACP), sends it prompts, and serves its
-// requests for files and terminals below a root, and for permissions.
+// Package acpclient runs an agent program that speaks the Agent Client Protocol (ACP). It sends prompts to the program.
+// It serves the program's requests for permissions, and for files and terminals below a root.
 //
-// The program may violate the protocol. The package reads the program's lines itself (lines.go) and passes only complete
-// lines of JSON to the library, so that excess output waits in the program's pipe and not in memory. When the context of
-// a prompt ends, the package asks the agent to cancel, and kills the program with all processes that it started if it
-// does not cancel in time.
+// The program may violate the protocol. Therefore lines.go reads the program's lines and passes only complete lines of
+// JSON to the library. Excess output waits in the program's pipe and not in memory. When the context of a prompt ends,
+// the package asks the agent to cancel. If the agent does not cancel in time, the package kills the program and all
+// processes that the program started.
 //
 // The following holds at all times. The agent's requests read and write no file outside the root, even through links.
 // If the mode is read-only, they write only below .vault and create no terminals. The program gets only the environment
@@ -69,13 +69,13 @@ type Agent struct {
 	conn    *acp.ClientSideConnection
 	session acp.SessionId
 	log     atomic.Pointer[sessionlog.Log] // the program may send requests before the session is opened
-	stderr  output
+	stderr  tailBuffer
 	stdin   io.WriteCloser
 	stdout  *os.File
 	exited  chan struct{} // closed when the program has ended
-	// readsMissingAsEmpty means that the program gets an empty text when it reads a missing file. Gemini CLI reads a file before
-	// it writes the file, and treats each error as fatal (in version 0.61, its library rejects with an object that is not
-	// an Error).
+	// readsMissingAsEmpty is true if the program gets an empty text when it reads a missing file. Gemini CLI reads each
+	// file before it writes the file, and treats an error as fatal (in version 0.61, its library rejects with an object
+	// that is not an Error).
 	readsMissingAsEmpty bool
 
 	terminals terminals
@@ -114,7 +114,7 @@ type turn struct {
 
 // Start starts the program of an agent, and opens a session. The caller must call Close.
 func Start(ctx context.Context, o Options) (a *Agent, err error) {
-	a = &Agent{opts: o, stderr: output{limit: maxStderrTail}, exited: make(chan struct{}), toolCalls: map[string]toolCall{}}
+	a = &Agent{opts: o, stderr: tailBuffer{limit: maxStderrTail}, exited: make(chan struct{}), toolCalls: map[string]toolCall{}}
 	a.terminals.byID = map[string]*terminal{}
 	if a.opts.Root, err = filepath.Abs(o.Root); err == nil {
 		a.opts.Root, err = filepath.EvalSymlinks(a.opts.Root) // the session's working directory
@@ -173,10 +173,10 @@ func (a *Agent) startProgram() error {
 		_ = stdout.SetReadDeadline(time.Now().Add(outputTimeout))
 	}()
 	reader := newLineReader(a, stdout)
-	reader.ready.Lock() // no line is read before SetLogger, because the library would log its content
+	reader.readMu.Lock() // no line is read before SetLogger, because the library would log its content
 	a.conn = acp.NewClientSideConnection(requestHandler{a}, stdin, reader)
 	a.conn.SetLogger(slog.New(slog.DiscardHandler))
-	reader.ready.Unlock()
+	reader.readMu.Unlock()
 	return nil
 }
 
@@ -200,9 +200,9 @@ func (a *Agent) openSession(ctx context.Context) error {
 	return err
 }
 
-// Prompt sends a prompt to the agent and waits for the outcome. It calls emit for each event in order, and reads no more
-// of the agent's output until emit returns. If emit fails or ctx ends, Prompt asks the agent to cancel, and kills it if
-// it has not answered within five seconds. After an error other than a refusal, the caller must close the agent.
+// Prompt sends a prompt to the agent and waits for the outcome. It calls emit for each event in order, and reads no
+// further output until emit returns. If emit fails or ctx ends, Prompt asks the agent to cancel. It kills an agent that
+// does not answer within five seconds. After an error other than a refusal, the caller must close the agent.
 func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error) (Result, error) {
 	t := &turn{emit: emit, writtenPaths: map[string]bool{}}
 	t.ctx, t.fail = context.WithCancelCause(ctx)
@@ -219,8 +219,8 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	if a.opts.ReadOnly && !IsReadOnly(text) {
 		text = readOnlyBanner + text
 	}
-	// The request does not use ctx, because its answer is awaited after a cancellation. It runs in a goroutine, because
-	// its write hangs if the program does not read.
+	// Prompt awaits the answer even after a cancellation, so the request does not use ctx. The write of the request
+	// hangs if the program does not read, so the request runs in a goroutine.
 	type answer struct {
 		acp.PromptResponse
 		error
@@ -264,15 +264,15 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	}
 	switch outcome.StopReason {
 	case acp.StopReasonEndTurn:
-		r.FinishReason = substrate.Stop
+		r.FinishReason = substrate.FinishStop
 	case acp.StopReasonMaxTokens, acp.StopReasonMaxTurnRequests:
-		r.FinishReason = substrate.Length
+		r.FinishReason = substrate.FinishLength
 	case acp.StopReasonRefusal:
 		return r, problem.New(problem.SubstrateRefused, "the agent refused the prompt")
 	case acp.StopReasonCancelled:
 		return r, problem.New(problem.SubstrateUnavailable, "the agent cancelled the prompt itself")
 	default:
-		r.FinishReason = substrate.UnknownReason
+		r.FinishReason = substrate.FinishUnknown
 	}
 	return r, nil
 }

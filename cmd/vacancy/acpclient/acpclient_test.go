@@ -93,10 +93,10 @@ func TestAPromptHasItsTextOnceWithThoughtsAndTools(t *testing.T) {
 	if err != nil || r.Text != "one two" || !slices.Equal(events, want) {
 		t.Errorf("Prompt = %+v, %v with %+v", r, err, events)
 	}
-	if r.Session != "s-1" || r.FinishReason != substrate.Stop || r.Usage == nil || r.Usage.InputTokens != 7 || r.Usage.OutputTokens != 5 {
+	if r.Session != "s-1" || r.FinishReason != substrate.FinishStop || r.Usage == nil || r.Usage.InputTokens != 7 || r.Usage.OutputTokens != 5 {
 		t.Errorf("result = %+v", r)
 	}
-	if r, err := a.Prompt(t.Context(), "say x\nlong", ignore); err != nil || r.FinishReason != substrate.Length || r.Usage != nil {
+	if r, err := a.Prompt(t.Context(), "say x\nlong", ignore); err != nil || r.FinishReason != substrate.FinishLength || r.Usage != nil {
 		t.Errorf("a prompt at its limit = %+v, %v", r, err)
 	}
 	if _, err := a.Prompt(t.Context(), "refuse", ignore); !problem.Is(err, problem.SubstrateRefused) {

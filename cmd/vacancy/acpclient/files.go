@@ -115,8 +115,8 @@ func (r requestHandler) WriteTextFile(_ context.Context, q acp.WriteTextFileRequ
 	return empty, nil
 }
 
-// replaceFile replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link leads from
-// .vault to other files.
+// replaceFile replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link
+// leads from .vault to other files.
 func (a *Agent) replaceFile(name, text string) error {
 	root := a.root
 	if a.opts.ReadOnly {

@@ -22,12 +22,13 @@ const (
 )
 
 // lineReader reads the program's lines for the library. It handles session updates itself, and passes only requests and
-// answers to the library. Therefore all updates of a prompt are handled before the prompt's answer, and the program waits
-// while an update is being handled. The library would queue updates, and end the connection at 1,024 waiting updates.
+// answers to the library. Therefore all updates of a prompt are handled before the prompt's answer, and the program
+// waits while an update is being handled. The library would queue updates, and end the connection at 1,024 waiting
+// updates.
 type lineReader struct {
 	*Agent
 	scanner      *bufio.Scanner
-	ready        sync.Mutex // held until the library has its logger
+	readMu       sync.Mutex // held until the library has its logger
 	pending      []byte     // unread part of a line that is passed on
 	invalidLines int        // number of lines that are not messages of ACP
 }
@@ -40,8 +41,8 @@ func newLineReader(a *Agent, stdout io.Reader) *lineReader {
 
 // Read implements io.Reader.
 func (l *lineReader) Read(p []byte) (int, error) {
-	l.ready.Lock()
-	defer l.ready.Unlock()
+	l.readMu.Lock()
+	defer l.readMu.Unlock()
 	for len(l.pending) == 0 {
 		if !l.scanner.Scan() {
 			if errors.Is(l.scanner.Err(), bufio.ErrTooLong) {
@@ -63,8 +64,8 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// handleLine handles a line. passes is true if the line must be passed on to the library. After an error, the caller stops
-// reading the program's output.
+// handleLine handles a line. forward is true if the line must be passed on to the library. After an error, the caller
+// stops reading the program's output.
 func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -91,8 +92,8 @@ func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	return false, nil
 }
 
-// addOutputBytes adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is within
-// maxOutputBytes. If no prompt is running, it returns true.
+// addOutputBytes adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is
+// within maxOutputBytes. If no prompt is running, it returns true.
 func (a *Agent) addOutputBytes(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -77,8 +77,8 @@ func (r requestHandler) RequestPermission(ctx context.Context, q acp.RequestPerm
 	return acp.RequestPermissionResponse{Outcome: outcome}, nil
 }
 
-// chooseOption returns the option that a policy selects, or "" if options has no suitable one. If denied is true, it selects a
-// rejection under every policy. If a person must decide, asks is true.
+// chooseOption returns the option that a policy selects, or "" if options has no suitable one. If mustReject is true,
+// it selects a rejection under every policy. If a person must decide, mustAsk is true.
 func chooseOption(policy Approval, mustReject bool, kind string, options []acp.PermissionOption) (option string, mustAsk bool) {
 	switch {
 	case mustReject || policy == ApprovalPlan:
@@ -95,11 +95,11 @@ func chooseOption(policy Approval, mustReject bool, kind string, options []acp.P
 	return "", true
 }
 
-// findOption returns the id of the first option that allows the request, or rejects it if allows is false. It returns "" if
-// options contains none.
-func findOption(options []acp.PermissionOption, allowing bool) string {
+// findOption returns the id of the first option that allows the request, or that rejects it if wantAllow is false. It
+// returns "" if options contains none.
+func findOption(options []acp.PermissionOption, wantAllow bool) string {
 	for _, o := range options {
-		if Allows(o) == allowing {
+		if Allows(o) == wantAllow {
 			return string(o.OptionId)
 		}
 	}
@@ -110,9 +110,9 @@ func Allows(o acp.PermissionOption) bool {
 	return o.Kind == acp.PermissionOptionKindAllowOnce || o.Kind == acp.PermissionOptionKindAllowAlways
 }
 
-// isAllowedReadOnly reports whether a tool call is allowed if the mode is read-only. It allows calls that only read, and calls
-// that change only files below .vault. It does not allow calls of other and unknown kinds, because they may change
-// other data.
+// isAllowedReadOnly reports whether a tool call is allowed if the mode is read-only. It allows calls that only read,
+// and calls that change only files below .vault. It does not allow calls of other and unknown kinds, because they may
+// change other data.
 func (a *Agent) isAllowedReadOnly(c toolCall) bool {
 	switch acp.ToolKind(c.kind) {
 	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:

@@ -36,14 +36,14 @@ type terminals struct {
 
 // terminal is a command of the agent.
 type terminal struct {
-	output
+	tailBuffer
 	cmd  *exec.Cmd
 	kill context.CancelFunc
 	done chan struct{} // closed when the command and all processes that it started have ended
 }
 
-// output is a writer that stores only the last bytes written to it.
-type output struct {
+// tailBuffer is a writer that stores only the last bytes written to it.
+type tailBuffer struct {
 	limit int // bytes
 
 	mu          sync.Mutex
@@ -52,7 +52,7 @@ type output struct {
 }
 
 // Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
+func (o *tailBuffer) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.buf = append(o.buf, p...); len(o.buf) > 2*o.limit+4096 {
@@ -62,7 +62,7 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // tail returns the end of the output, without an incomplete first character, and whether earlier output is missing.
-func (o *output) tail() (string, bool) {
+func (o *tailBuffer) tail() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	tail, isTruncated := o.buf, o.isTruncated
@@ -92,7 +92,7 @@ func (t *terminal) exitStatus() *acp.TerminalExitStatus {
 // CreateTerminal implements acp.Client. The command is killed when the prompt ends, or after terminalTimeout.
 func (r requestHandler) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest) (acp.CreateTerminalResponse, error) {
 	var empty acp.CreateTerminalResponse
-	running := r.currentTurn()
+	runningTurn := r.currentTurn()
 	dir := "."
 	if q.Cwd != nil {
 		var err error
@@ -104,15 +104,15 @@ func (r requestHandler) CreateTerminal(_ context.Context, q acp.CreateTerminalRe
 	switch {
 	case r.opts.ReadOnly:
 		return empty, refusalError("the mode is read-only, and a terminal could write files")
-	case running == nil:
+	case runningTurn == nil:
 		return empty, refusalError("no prompt is under way")
 	case err != nil:
 		return empty, fileError(dir, err)
 	case !info.IsDir():
 		return empty, refusalError("cwd: expected a folder, got %.300s", dir)
 	}
-	ctx, kill := context.WithTimeout(running.ctx, terminalTimeout)
-	t := &terminal{output: output{limit: defaultTerminalOutput}, cmd: exec.CommandContext(ctx, q.Command, q.Args...), kill: kill, done: make(chan struct{})}
+	ctx, kill := context.WithTimeout(runningTurn.ctx, terminalTimeout)
+	t := &terminal{tailBuffer: tailBuffer{limit: defaultTerminalOutput}, cmd: exec.CommandContext(ctx, q.Command, q.Args...), kill: kill, done: make(chan struct{})}
 	t.cmd.Cancel = func() error { procgroup.End(t.cmd, true); return nil }
 	if q.OutputByteLimit != nil {
 		t.limit = min(max(*q.OutputByteLimit, 0), maxTerminalOutput)

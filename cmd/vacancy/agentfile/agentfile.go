@@ -37,8 +37,8 @@ type Options struct {
 	Root string
 	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
-	// Program is the program on this machine that runs the agent: Gemini, Claude or OtherProgram. It is "" if a host
-	// runs the agent.
+	// Program is the program on this machine that runs the agent: Gemini, Claude or OtherProgram. It
+	// is "" if a host runs the agent.
 	Program string
 }
 
@@ -52,15 +52,16 @@ const (
 type File struct {
 	Name  string // file name without its extension
 	Agent definition.Agent
-	// If Options.Program is set, Settings contains the sorted names of the file's settings that a program on this machine
-	// supports. ApprovalMode is the value of approval_mode, a setting that hosts do not support.
+	// If Options.Program is set, Settings contains the sorted names of the file's settings that a
+	// program on this machine supports. ApprovalMode is the value of approval_mode, a setting that
+	// hosts do not support.
 	Settings     []string
 	ApprovalMode string
 }
 
-// Read reads an agent's file. If the file names a provider and PROVIDER/NAME.md exists in its
-// folder, or PROGRAM/NAME.md for a program, Read reads that file instead. Errors name the file and
-// the invalid key.
+// Read reads an agent's file. If PROVIDER/NAME.md exists in the folder of the file, Read reads
+// PROVIDER/NAME.md instead. PROVIDER is Options.Program or, if it is "", the provider in the file.
+// Errors name the file and the invalid key.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
 	agentFile, err := o.readAgent(filepath.Join(dir, "."), name)
@@ -97,7 +98,7 @@ type reader struct {
 	program           string
 	warnings          []string
 	supportedSettings []string // names of the settings for a program
-	approval          string   // value of approval_mode
+	approvalMode      string   // value of approval_mode
 }
 
 func (o Options) readAgent(dir, name string) (f File, err error) {
@@ -130,11 +131,11 @@ func (o Options) readAgent(dir, name string) (f File, err error) {
 	}
 	a.System = r.joinInstructions(cmp.Or(o.Program, a.Provider), filepath.ToSlash(name), body)
 	a.Warnings = r.warnings
-	return File{Agent: a, Settings: r.supportedSettings, ApprovalMode: r.approval}, a.Check()
+	return File{Agent: a, Settings: r.supportedSettings, ApprovalMode: r.approvalMode}, a.Check()
 }
 
-// unwrapPathError unwraps the error of a failed file operation, so that the message does not repeat the
-// path.
+// unwrapPathError unwraps the error of a failed file operation, so that the message does not repeat
+// the path.
 func unwrapPathError(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -159,8 +160,8 @@ func splitFrontMatter(doc []byte) (front, body []byte, err error) {
 	return front, body, nil
 }
 
-// settingParsers maps each setting of a front matter to the function that parses it. If the function is nil,
-// the value becomes the member of definition.Agent that has the same name.
+// settingParsers maps each setting of a front matter to the function that parses it. If the
+// function is nil, the value becomes the member of definition.Agent that has the same name.
 var settingParsers = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
@@ -195,13 +196,13 @@ func (r *reader) parseSettings(doc json.RawMessage, override string) (a definiti
 		return a, unknownKeysError(unknown)
 	}
 	for _, key := range names {
-		parse, forProgram := settingParsers[key], slices.Contains(programSettings, key)
-		if r.program != "" && forProgram {
+		parse, isForProgram := settingParsers[key], slices.Contains(programSettings, key)
+		if r.program != "" && isForProgram {
 			r.supportedSettings = append(r.supportedSettings, key)
 		}
 		switch {
 		case string(front[key]) == "null":
-		case r.program != "" && !forProgram:
+		case r.program != "" && !isForProgram:
 			if key != "description" && key != "provider" {
 				r.warn("%s: not used, because a program on this machine does the turns", key)
 			}
@@ -247,8 +248,8 @@ var programSettings = []string{
 	"disallowed_tools", "include_dirs",
 }
 
-// setProvider sets the provider whose models a program uses. It removes a model of another provider, so that the tier
-// selects the model.
+// setProvider sets the provider whose models a program uses. It removes a model of another
+// provider, so that the tier selects the model.
 func (r *reader) setProvider(m members) {
 	provider, prefix := substrate.KindAnthropic, "claude-"
 	switch r.program {
@@ -265,19 +266,19 @@ func (r *reader) setProvider(m members) {
 	m.set("provider", provider)
 }
 
-// chooseTier removes the tier of an agent with a model. A tier (HIGH, MEDIUM or LOW) selects one of
-// the provider's models. If the agent has neither a model nor a tier, chooseTier sets MEDIUM for a
-// provider with tiers.
+// chooseTier decides whether an agent has a tier. A tier (HIGH, MEDIUM or LOW) selects one of the
+// provider's models. An agent with a model, a base_url or a provider without tiers loses its tier.
+// Any other agent without a tier gets MEDIUM if its provider has tiers.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
-	tiered := substrate.ProviderHost(provider) != ""
+	hasTiers := substrate.ProviderHost(provider) != ""
 	switch {
-	case m["model"] != nil || m["base_url"] != nil || provider != "" && !tiered:
+	case m["model"] != nil || m["base_url"] != nil || provider != "" && !hasTiers:
 		delete(m, "tier")
-	case m["tier"] != nil && !tiered:
+	case m["tier"] != nil && !hasTiers:
 		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model, or a provider (--substrate anthropic, or provider: anthropic)", Got: "only a tier"}
-	case m["tier"] == nil && tiered:
+	case m["tier"] == nil && hasTiers:
 		m.set("tier", models.Medium)
 	}
 	return nil
@@ -337,7 +338,7 @@ func (m members) setSubstrate(override string) error {
 			delete(m, key)
 		}
 	}
-	if spec.Inputs() == "" {
+	if spec.DescribeInputs() == "" {
 		delete(m, "input")
 	}
 	if !spec.TakesSecret() {
@@ -368,13 +369,14 @@ func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage)
 		return r.warnUnused(nil, key, value)
 	}
 	modes := []string{"default", "auto_edit", "yolo", "plan"}
-	if json.Unmarshal(value, &r.approval) != nil || !slices.Contains(modes, r.approval) {
+	if json.Unmarshal(value, &r.approvalMode) != nil || !slices.Contains(modes, r.approvalMode) {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "one of " + strings.Join(modes, ", "), Got: fmt.Sprintf("%.40s", value)}
 	}
 	return nil
 }
 
-// warnName warns that the name in the front matter is not used. Files for other programs contain one.
+// warnName warns that the name in the front matter is not used. Files for other programs contain a
+// name.
 func (r *reader) warnName(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
@@ -593,8 +595,8 @@ func rootInstructionPaths(provider string) (file, rules string) {
 	return ".claude/CLAUDE.md", ".claude/rules"
 }
 
-// joinInstructions returns the model's instructions: the root's instructions, the agent's own text and the
-// root's rules. It omits blank parts.
+// joinInstructions returns the model's instructions: the root's instructions, the agent's own text
+// and the root's rules. It omits blank parts.
 func (r *reader) joinInstructions(provider, name string, body []byte) string {
 	var parts []string
 	add := func(text string) {
@@ -623,9 +625,10 @@ func (r *reader) joinInstructions(provider, name string, body []byte) string {
 // maxIncludeDepth limits the depth of nested includes.
 const maxIncludeDepth = 8
 
-// expandIncludes replaces each line of the form @PATH by the content of that file. It searches the folder
-// of the including file and then the root. If the file cannot be included, a comment gives the
-// reason. within lists the files that are being included, to detect a file that includes itself.
+// expandIncludes replaces each line of the form @PATH by the content of that file. It searches the
+// folder of the including file and then the root. If the file cannot be included, a comment gives
+// the reason. includeStack lists the files that are being included, to detect a file that includes
+// itself.
 func (r *reader) expandIncludes(fromRoot *os.Root, dir string, doc []byte, includeStack []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(doc)) {
@@ -685,9 +688,9 @@ func readText(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// ApplySettings changes settings of an agent in JSON and returns the agent's next version. Each setting has
-// the form KEY=VALUE. Lists are separated by commas, and an empty value resets the setting to its
-// default.
+// ApplySettings changes settings of an agent in JSON and returns the agent's next version. Each
+// setting has the form KEY=VALUE. Lists are separated by commas, and an empty value resets the
+// setting to its default.
 func ApplySettings(agent []byte, settings []string) ([]byte, error) {
 	m := members{}
 	if err := json.Unmarshal(agent, &m); err != nil {

@@ -100,9 +100,9 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Reason) }
 
-// immutableProperties maps each resource type that stores data to the properties that cannot change in place:
-// CloudFormation replaces the resource or refuses the change. The values are the defaults of the
-// properties.
+// immutableProperties maps each resource type that stores data to the properties that cannot change
+// in place: CloudFormation replaces the resource or refuses the change. The values are the defaults
+// of the properties.
 var immutableProperties = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
@@ -140,7 +140,8 @@ func ListLosses(before, after Template) []Loss {
 	return losses
 }
 
-// lossReason returns the reason why a data resource would be replaced or would lose a replica, or "".
+// lossReason returns the reason why a data resource would be replaced or would lose a replica, or
+// "".
 func lossReason(before, after resource) string {
 	var names []string
 	for name, defaultValue := range immutableProperties[before.Type] {
@@ -223,8 +224,8 @@ func union[V any](a, b map[string]V) map[string]V {
 	return merged
 }
 
-// isEqualJSON compares two JSON values. CloudFormation returns '?' for characters outside of ASCII, so '?'
-// equals any such character.
+// isEqualJSON compares two JSON values. CloudFormation returns '?' for characters outside of ASCII,
+// so '?' equals any such character.
 func isEqualJSON(a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
@@ -274,8 +275,8 @@ func (t Template) CountTypes() []Count {
 		counts[r.Type]++
 	}
 	out := make([]Count, 0, len(counts))
-	for _, kind := range slices.Sorted(maps.Keys(counts)) {
-		out = append(out, Count{kind, counts[kind]})
+	for _, resourceType := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, Count{resourceType, counts[resourceType]})
 	}
 	return out
 }

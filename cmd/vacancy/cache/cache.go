@@ -35,8 +35,8 @@ type Install struct {
 	// Version is the version of the content or of the files that Build uses. Different versions are
 	// separate installs.
 	Version string
-	// MarkerFile is a file that exists in a complete install. If it is "", the directory itself is the
-	// proof.
+	// MarkerFile is a file that exists in a complete install. If it is "", an install is
+	// complete if its directory exists.
 	MarkerFile string
 	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
@@ -45,9 +45,9 @@ type Install struct {
 // lockPollInterval is the interval between two attempts to lock.
 const lockPollInterval = 50 * time.Millisecond
 
-// EnsureIn returns the install's directory in a cache, NAME-VERSION, and builds it if it does not exist.
-// If another goroutine or process builds the same install, In waits for it until ctx ends. Errors
-// of Build are returned unchanged.
+// EnsureIn returns the install's directory in a cache, NAME-VERSION, and builds it if it does not
+// exist. If another goroutine or process builds the same install, EnsureIn waits for it until ctx
+// ends. Errors of Build are returned unchanged.
 func (i Install) EnsureIn(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
 	if i.isComplete(folder) {
@@ -79,7 +79,7 @@ func (i Install) build(cache, folder string) error {
 	if err != nil {
 		return err
 	}
-	// A directory without its proof was modified by hand or left by a full disk.
+	// A directory without its marker file was modified by hand or left by a full disk.
 	for _, dir := range append(leftovers, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

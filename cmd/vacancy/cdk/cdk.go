@@ -20,18 +20,18 @@ type CLI struct {
 	script string // entry point of the CDK
 }
 
-// quietEnv disables telemetry, the check for a newer release, and warnings about CDK's own parts and
-// the age of Node.
+// quietEnv disables telemetry, the check for a newer release, and warnings about CDK's own parts
+// and the age of Node.
 var quietEnv = []string{
 	"CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
 	"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20",
 }
 
-// Command returns the command `cdk ARGS` in dir, the top of a checkout. env is its complete
-// environment, except for the variables in quiet. env must contain a PATH with Go and, for a server
-// other than AWS, AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3. When ctx ends, the command is
-// interrupted, so that CDK stops the app that it started. If the command still runs ten seconds
-// later, it is killed.
+// Command returns the command `cdk ARGS` in dir, the top of a checkout. env is its environment, to
+// which quietEnv is added. env must contain a PATH with Go. For a server other than AWS, it must
+// also contain AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_S3. When ctx ends, the command is interrupted,
+// so that CDK stops the app that it started. If the command still runs ten seconds later, it is
+// killed.
 func (c *CLI) Command(ctx context.Context, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.node, slices.Concat([]string{c.script, "--no-notices"}, args)...)
 	cmd.Dir, cmd.Env = dir, slices.Concat(env, quietEnv)

@@ -35,11 +35,11 @@ var (
 
 // Install installs the pinned command line in the cache directory dir. If it is already installed,
 // Install returns at once. npm downloads it once (about 10 MB) and checks its digest. The name of
-// the directory contains a digest of package.json and package-lock.json, so each version has its own
-// install. If Install must download, it writes a line to progress.
+// the directory contains a digest of package.json and package-lock.json, so each version has its
+// own install. If Install must download, it writes a line to progress.
 //
 // The error is of kind NotFound, with instructions, if Node or npm is missing or Node is older than
-// version 20. It is Unavailable if npm cannot download.
+// version 20. The kind is Unavailable if npm cannot download.
 func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) {
 	node, err := findNode(ctx)
 	if err != nil {

@@ -79,7 +79,7 @@ func TestNoRegistrySeesAPromptOrAKey(t *testing.T) {
 	} {
 		code, out, errs := s.run("", args...)
 		if code != problem.ExitRefused || out != "" || !strings.Contains(errs, "2 vacants were tried and none is available") ||
-			!strings.Contains(errs, "takes calls in clear") {
+			!strings.Contains(errs, "its endpoint at agent.example does not use https") {
 			t.Errorf("%s = exit %d, %q, %s; want two tried, one left out", name, code, out, errs)
 		}
 	}

@@ -24,9 +24,9 @@ import (
 // Seams contains the parts of the command line that programs and tests may replace.
 type Seams = kit.Seams
 
-// Run runs one command line and returns its exit code, which is one of problem.ExitCodes. env has the
-// form of os.Environ. An interrupt cancels the command, and a second interrupt ends the process.
-// Programs set only Program and OpenCloud in s; tests may set all Seams.
+// Run runs one command line and returns its exit code, which is one of problem.ExitCodes. env has
+// the form of os.Environ. An interrupt cancels the command, and a second interrupt ends the
+// process. Programs set only Program and OpenCloud in s; tests may set all Seams.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	return s.Run(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }
@@ -73,7 +73,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Use:     "version",
 		Short:   "Show the version of this program",
 		Example: "  vacancy version\n  vacancy version --json",
-		RunE:    func(*cobra.Command, []string) error { return a.PrintResult(kit.Build()) },
+		RunE:    func(*cobra.Command, []string) error { return a.PrintResult(kit.BuildInfo()) },
 	}, &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of a host",
@@ -96,8 +96,8 @@ registry or gate answers the operations of these parts with 404.`,
 // groups lists the groups of commands in the order of the help.
 var groups = []kit.Group{startcmd.Group, vacantcmd.Group, childcmd.Group, moneycmd.Group, agpcmd.Group, hostcmd.Group, callcmd.Group, awscmd.Group}
 
-// starterCommands lists the commands that a new user needs, in that order. "vacancy --help" shows only these
-// commands.
+// starterCommands lists the commands that a new user needs, in that order. "vacancy --help" shows
+// only these commands.
 var starterCommands = []string{
 	"dev", "new", "watch", "call", "create", "list", "show", "logs", "update", "publish", "search", "serve", "price", "account", "doctor",
 }

@@ -301,7 +301,7 @@ func TestRefusalsExitByTheirKind(t *testing.T) {
 		{problem.ExitConflict, "init alice", "never overwritten"},
 		{problem.ExitConflict, "create scribe --capability other", "scribe"},
 		{problem.ExitConflict, "archive scribe --yes", "cannot be archived"},
-		{problem.ExitConflict, "delete scribe --yes", "only one that is ARCHIVED can be deleted"},
+		{problem.ExitConflict, "delete scribe --yes", "only a vacant that is ARCHIVED can be deleted"},
 		{problem.ExitConflict, "resume gone", "gone"},
 		{problem.ExitConflict, "unpublish scribe", "never published"},
 		{problem.ExitConflict, "update scribe name=health", "in use or reserved"},

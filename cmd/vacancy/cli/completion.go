@@ -95,13 +95,13 @@ func (n nameCompleter) completeVacants(cmd *cobra.Command, args []string, _ stri
 	return n.listHostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is also a target
 }
 
-func readHostFlags(cmd *cobra.Command) (w kit.HostFlags) {
-	for flag, target := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
+func readHostFlags(cmd *cobra.Command) (where kit.HostFlags) {
+	for flag, target := range map[string]*string{"host": &where.Host, "stage": &where.Stage, "data": &where.Data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
 			*target = f.Value.String()
 		}
 	}
-	return w
+	return where
 }
 
 func commandContext(cmd *cobra.Command) context.Context {
@@ -129,7 +129,7 @@ func (n nameCompleter) completeKeyIDs(cmd *cobra.Command, args []string, _ strin
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (n nameCompleter) listHostedNames(cmd *cobra.Command) (hosted []string) {
+func (n nameCompleter) listHostedNames(cmd *cobra.Command) (names []string) {
 	if n.PrepareCommand(cmd) != nil {
 		return nil
 	}
@@ -142,9 +142,9 @@ func (n nameCompleter) listHostedNames(cmd *cobra.Command) (hosted []string) {
 		return nil
 	}
 	for i := range page.Vacants {
-		hosted = append(hosted, page.Vacants[i].Name)
+		names = append(names, page.Vacants[i].Name)
 	}
-	return hosted
+	return names
 }
 
 func (n nameCompleter) completeIdentities(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

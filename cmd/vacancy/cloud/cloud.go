@@ -54,13 +54,13 @@ type Cloud interface {
 	Template(ctx context.Context, stack string) ([]byte, error)
 	// Resources lists the existing resources of a stack.
 	Resources(ctx context.Context, stack string) ([]Resource, error)
-	// TaggedResources lists the tables, keys and buckets with the tag of a stage, whether or not a stack
-	// owns them. It omits keys that are scheduled for deletion.
+	// TaggedResources lists the tables, keys and buckets with the tag of a stage, whether or not a
+	// stack owns them. It omits keys that are scheduled for deletion.
 	TaggedResources(ctx context.Context, stage string) ([]Resource, error)
 	// DeleteStack starts the deletion of a stack. AwaitStack waits for its end.
 	DeleteStack(ctx context.Context, stack string) error
-	// WatchStacks returns a reader of the events of stacks, by name or ARN. It starts after their latest
-	// events.
+	// WatchStacks returns a reader of the events of stacks, which are given by name or ARN. The
+	// reader skips events that already exist.
 	WatchStacks(ctx context.Context, stacks ...string) (EventReader, error)
 
 	// Invoke invokes a function with an event and waits for its answer. If the function fails,
@@ -74,9 +74,9 @@ type Cloud interface {
 
 	// CurrentSecretVersion returns the id of a secret's current version.
 	CurrentSecretVersion(ctx context.Context, secret string) (string, error)
-	// PutSecretVersion creates the next version of a secret, with the given id and a value of 43 random
-	// letters and digits, which only AWS and this call know. The current version stays current until
-	// Cloud.PromoteSecretVersion makes another version the current one.
+	// PutSecretVersion creates the next version of a secret, with the given id and a value of 43
+	// random letters and digits, which only AWS and this call know. The current version stays
+	// current until Cloud.PromoteSecretVersion makes another version the current one.
 	PutSecretVersion(ctx context.Context, secret, version string) error
 	PromoteSecretVersion(ctx context.Context, secret, version string) error
 
@@ -86,11 +86,12 @@ type Cloud interface {
 	// HasItems reports whether a table contains items. It returns false if the table does not
 	// exist.
 	HasItems(ctx context.Context, table string) (bool, error)
-	// EmptyBucket deletes all objects of a bucket, including all versions and delete markers. After each
-	// page, it calls gone with the number of objects deleted so far. Empty returns nil if the bucket
-	// does not exist.
-	EmptyBucket(ctx context.Context, bucket string, gone func(objects int)) error
-	// OpenStore opens a host's two tables. Cloud.ConvertError converts errors of that store into problems.
+	// EmptyBucket deletes all objects of a bucket, including all versions and delete markers. After
+	// each page, it reports the number of objects deleted so far. EmptyBucket returns nil if the
+	// bucket does not exist.
+	EmptyBucket(ctx context.Context, bucket string, reportDeleted func(objects int)) error
+	// OpenStore opens a host's two tables. Cloud.ConvertError converts errors of that store into
+	// problems.
 	OpenStore(rows, docs string) store.Store
 	ConvertError(err error) error
 	// OpenTables opens a stage's tables for bulk reads with at most units read units per second. If
@@ -98,7 +99,8 @@ type Cloud interface {
 	// if the stage is not deployed.
 	OpenTables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
-	// MailSubscriptions returns the mail subscriptions of a topic. If it fails, Err of the result is the reason.
+	// MailSubscriptions returns the mail subscriptions of a topic. If it fails, the result's Err is
+	// the reason.
 	MailSubscriptions(ctx context.Context, topic string) doctor.Mail
 
 	// LogGroups lists the log groups whose names begin with prefix.
@@ -106,8 +108,8 @@ type Cloud interface {
 	// TailLogs reads the lines of log groups since from.
 	TailLogs(groups []string, from time.Time) LogTail
 
-	// SimulatePolicies asks AWS to evaluate the calls in infra/policies/calls.txt with the policies of this
-	// release. It deploys no resources and needs no stage.
+	// SimulatePolicies asks AWS to evaluate the calls in infra/policies/calls.txt with the policies
+	// of this release. It deploys no resources and needs no stage.
 	SimulatePolicies(ctx context.Context) *doctor.Simulation
 	// CollectFacts collects the facts about a stage. Facts that cannot be read are recorded as errors.
 	CollectFacts(ctx context.Context, stage string, now func() time.Time) doctor.Facts
@@ -159,7 +161,7 @@ type TableStore interface {
 	store.Store
 }
 
-func Wait(ctx context.Context, d time.Duration) error {
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

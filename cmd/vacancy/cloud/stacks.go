@@ -88,8 +88,8 @@ type EventReader interface {
 	Next(ctx context.Context) ([]Event, error)
 }
 
-// AwaitStack waits until CloudFormation has finished with a stack. It returns the stack and its
-// events. A deleted stack has the status DELETE_COMPLETE. AwaitStack passes each new event to show.
+// AwaitStack waits until CloudFormation has finished with a stack. It passes each new event to show,
+// and returns the stack and all events. A deleted stack has the status DELETE_COMPLETE.
 func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, show func(Event)) (Stack, []Event, error) {
 	var history []Event
 	for {
@@ -112,7 +112,7 @@ func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, 
 		if !s.IsBusy() {
 			return s, history, nil
 		}
-		if err := Wait(ctx, pollInterval); err != nil {
+		if err := Sleep(ctx, pollInterval); err != nil {
 			return s, history, err
 		}
 	}

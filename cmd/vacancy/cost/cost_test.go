@@ -21,8 +21,8 @@ func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
 			{Name: "message", MemoryMB: 128, Arm: true, Reserved: formatNumber(10), URL: true, OpensSeeds: true},
-			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: formatNumber(1), Seconds: 60, RunsPerDay: 24},
-			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: formatNumber(1), Seconds: 300},
+			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: formatNumber(1), TimeoutSeconds: 60, RunsPerDay: 24},
+			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: formatNumber(1), TimeoutSeconds: 300},
 			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: formatNumber(1), OnRowChange: true},
 		},
 		Tables: []cost.Table{{Name: "rows", ReadLimit: formatNumber(100), WriteLimit: formatNumber(50)}},
@@ -135,7 +135,7 @@ func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 	s, list := shape(), cost.ListPrices()
 	s.Functions = append(s.Functions,
 		cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: formatNumber(2), OpensSeeds: true, Invoked: true},
-		cost.Function{Name: "consent", MemoryMB: 128, Arm: true, Seconds: 10, IsGateStep: true},
+		cost.Function{Name: "consent", MemoryMB: 128, Arm: true, TimeoutSeconds: 10, IsGateStep: true},
 		cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Reserved: formatNumber(1), RunsPerDay: 1440})
 	s.Transitions, s.ModelUSD = 4, 5
 	d := cost.WorstDay(s, list, cost.Bounds{LineBytes: 998, Vacants: 10, Decryptions: 24, Parents: 1, Attempts: 96})
@@ -242,9 +242,9 @@ func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 		Alarms: deployed(t).Alarms,
 		Functions: []cost.Function{
 			{Name: "former", Reserved: formatNumber(3)},
-			{Name: "message", MemoryMB: 256, Arm: true, Seconds: 28, Reserved: formatNumber(10), URL: true, OpensSeeds: true},
-			{Name: "think", MemoryMB: 256, Seconds: 860, OpensSeeds: true, Invoked: true},
-			{Name: "worker", MemoryMB: 256, Seconds: 900, OpensSeeds: true, Queued: true},
+			{Name: "message", MemoryMB: 256, Arm: true, TimeoutSeconds: 28, Reserved: formatNumber(10), URL: true, OpensSeeds: true},
+			{Name: "think", MemoryMB: 256, TimeoutSeconds: 860, OpensSeeds: true, Invoked: true},
+			{Name: "worker", MemoryMB: 256, TimeoutSeconds: 900, OpensSeeds: true, Queued: true},
 		},
 		Tables: []cost.Table{{Name: "Docs", ReadLimit: formatNumber(100), WriteLimit: formatNumber(50)}, {Name: "Docs/listed", IsIndex: true, WriteLimit: formatNumber(10)}},
 		Keys:   1, Secrets: 1, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, Queues: 2, Transitions: 6, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// secondsPerDay is the length of a day in seconds, and daysPerMonth the average length of a month in days.
+	// daysPerMonth is the average length of a month.
 	secondsPerDay = 86_400
 	daysPerMonth  = 30.4
 
@@ -23,11 +23,11 @@ const (
 	// maxPageBytes is the size in bytes of the largest card that a host accepts. Larger answers are
 	// read from the table of rows, so the throughput limit of that table bounds their cost.
 	maxPageBytes    = 32 << 10
-	maxRefusalBytes = 1 << 10 // bytes
-	// maxQuietLines limits the log lines per second of an instance for requests that wrote no data.
+	maxRefusalBytes = 1 << 10
+	// maxQuietLinesPerSecond limits the log lines per second of an instance for requests that wrote no data.
 	// Failed requests and other requests are limited separately, so together they have twice the
 	// limit.
-	maxQuietLines = 2 * obs.LimitedLinesPerSecond
+	maxQuietLinesPerSecond = 2 * obs.LimitedLinesPerSecond
 	// minUnitsPerCall is the minimum number of write units that a call uses in the table of rows.
 	minUnitsPerCall = 2
 	// Bytes per strongly consistent read unit and per write unit.
@@ -40,22 +40,21 @@ type Bounds struct {
 	LineBytes   float64 `json:"line_bytes"` // longest log line
 	Vacants     float64 `json:"vacants"`    // hosted vacants that are called
 	Decryptions float64 `json:"openings"`   // decryptions of each key or secret per instance and day
-	// Parents is the number of vacants, for each instance of the function message, whose children
-	// all attempt to graduate (to become public).
+	// Parents is the number of vacants whose children all attempt to graduate (to become public),
+	// for each instance of the function message.
 	Parents  float64 `json:"parents"`
 	Attempts float64 `json:"attempts"` // attempts per day of all children of one parent
 }
 
-// DefaultBounds returns bounds that assume a hundred vacants, whose keys an instance caches for ten
-// minutes, and three parents per instance of message. The gate (the checks before a graduation)
-// allows 96 attempts per day to all children of one parent, and 32 to a child whose parent is on
+// DefaultBounds returns the default assumptions. An instance caches a key for ten minutes, and so
+// decrypts it at most 144 times per day. The gate (the checks before a graduation) allows 96
+// attempts per day to all children of one parent. It allows 32 to a child whose parent is on
 // another host, so three such children count as one parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Decryptions: 144, Parents: 3, Attempts: 96}
 }
 
-// parentCount returns the number of parents of a stage: b.Parents for each instance of message, of
-// which there is at least one.
+// parentCount returns b.Parents for each instance of message. It assumes at least one instance.
 func (b Bounds) parentCount(s Shape) float64 {
 	instances := 1.0
 	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
@@ -81,8 +80,8 @@ func WorstDay(s Shape, l PriceList, b Bounds) Day {
 	for _, t := range s.Tables {
 		d.addTable(t, l)
 	}
-	d.addGate(s, l, b)
-	d.addData(s, l, b)
+	d.addGateTransitions(s, l, b)
+	d.addDataCosts(s, l, b)
 	d.addBlobs(s, l)
 	if s.Keys > 0 {
 		d.Lines = append(d.Lines, keyRequestCost(s, l, "tables and logs", float64(len(s.Functions))*keyPeriodsPerDay))
@@ -99,7 +98,7 @@ func WorstDay(s Shape, l PriceList, b Bounds) Day {
 
 func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 	if f.IsGateStep {
-		d.addStep(f, s, l, b)
+		d.addGateStep(f, s, l, b)
 		return
 	}
 	if f.MemoryMB == 0 {
@@ -115,9 +114,9 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		return // only a changed or removed row starts it, and no function changes or removes rows
 	}
 	if f.RunsPerDay > 0 && !f.URL { // requests may start a function with a URL all day
-		busySeconds := min(f.RunsPerDay*f.Seconds, *f.Reserved*secondsPerDay)
+		busySeconds := min(f.RunsPerDay*f.TimeoutSeconds, *f.Reserved*secondsPerDay)
 		d.Lines = append(d.Lines, l.newLine(f.Name+": compute", computeItem(f), float64(busySeconds)*memoryGB(f), "each run takes its whole timeout",
-			"%d runs x %d s x %d MB", f.RunsPerDay, f.Seconds, f.MemoryMB))
+			"%d runs x %d s x %d MB", f.RunsPerDay, f.TimeoutSeconds, f.MemoryMB))
 		return
 	}
 	instances := float64(*f.Reserved)
@@ -132,7 +131,7 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		starts := tasks + retryRate + notices
 		requests := requestsPerMessage*tasks + requestsPerRetry*retryRate + requestsPerMessage*notices
 		d.Lines = append(d.Lines, l.newLine(f.Name+": requests to its queues", QueueRequests, requests*secondsPerDay,
-			"each message is sent, received and deleted alone, and each instance retries messages whose turns cannot start yet all the time", "%s requests a second x 86,400 s", formatNumber(roundToHundredths(requests))),
+			"each message is sent, received and deleted individually, and each instance retries messages whose turns cannot start yet all the time", "%s requests a second x 86,400 s", formatNumber(roundToHundredths(requests))),
 			l.newLine(f.Name+": fair requests to its queue of notices", FairRequests, requestsPerMessage*notices*secondsPerDay,
 				"each notice names its sender", "%d x %s messages a second x 86,400 s", requestsPerMessage, formatNumber(roundToHundredths(notices))),
 			l.newLine(f.Name+": requests", LambdaRequests, starts*secondsPerDay, "each message starts the function, and so does each retry", "%s a second x 86,400 s", formatNumber(roundToHundredths(starts))))
@@ -142,13 +141,13 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		return // a stream starts it, in batches
 	}
 	d.Lines = append(d.Lines,
-		l.newLine(f.Name+": log lines", LogBytes, instances*maxQuietLines*secondsPerDay*(b.LineBytes+logOverhead)/gib, "further lines of requests that write nothing are summarized",
-			"(%s + %d bytes) x %d x %s a second x 86,400 s", formatNumber(b.LineBytes), logOverhead, *f.Reserved, formatNumber(maxQuietLines)))
+		l.newLine(f.Name+": log lines", LogBytes, instances*maxQuietLinesPerSecond*secondsPerDay*(b.LineBytes+logOverhead)/gib, "further lines of requests that write nothing are summarized",
+			"(%s + %d bytes) x %d x %s a second x 86,400 s", formatNumber(b.LineBytes), logOverhead, *f.Reserved, formatNumber(maxQuietLinesPerSecond)))
 	if f.ObjectWrites > 0 {
-		const assumes, formula = "every instance reaches its limit all day", "%d instances x %s a second x 86,400 s"
+		const assumption, formula = "every instance reaches its limit all day", "%d instances x %s a second x 86,400 s"
 		d.Lines = append(d.Lines,
-			l.newLine(f.Name+": writes of files", BlobWrites, instances*f.ObjectWrites*secondsPerDay, assumes, formula, *f.Reserved, formatNumber(f.ObjectWrites)),
-			l.newLine(f.Name+": reads of files", BlobReads, instances*f.ObjectReads*secondsPerDay, assumes, formula, *f.Reserved, formatNumber(f.ObjectReads)))
+			l.newLine(f.Name+": writes of files", BlobWrites, instances*f.ObjectWrites*secondsPerDay, assumption, formula, *f.Reserved, formatNumber(f.ObjectWrites)),
+			l.newLine(f.Name+": reads of files", BlobReads, instances*f.ObjectReads*secondsPerDay, assumption, formula, *f.Reserved, formatNumber(f.ObjectReads)))
 	}
 	switch label := f.Name + ": opening seeds"; {
 	case f.OpensSeeds && f.Name == functions.Gateway.Name:
@@ -165,11 +164,11 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		// Transfer to CloudFront is free. CloudFront's own price is listed separately.
 		return
 	}
-	pageBytes, assumes := float64(maxRefusalBytes), "every request without the operator's key is refused"
+	pageBytes, assumption := float64(maxRefusalBytes), "every request without the operator's key is refused"
 	if f.Name == functions.Message.Name || f.Name == functions.Agent.Name {
-		pageBytes, assumes = maxPageBytes, "every answer is the largest card that a host takes"
+		pageBytes, assumption = maxPageBytes, "every answer is the largest card that a host takes"
 	}
-	d.Lines = append(d.Lines, l.newLine(f.Name+": pages", TransferOut, requests*pageBytes/gib, assumes,
+	d.Lines = append(d.Lines, l.newLine(f.Name+": pages", TransferOut, requests*pageBytes/gib, assumption,
 		"%s bytes x "+rateFormula, formatNumber(pageBytes), *f.Reserved, requestsPerConcurrency))
 }
 
@@ -184,24 +183,23 @@ const requestsPerMessage = 3
 // starting.
 const waitingLines = 2
 
-// requestsPerRetry is the number of SQS requests for each retry of a waiting message: to receive it, and
-// to hide it again.
+// requestsPerRetry is the number of SQS requests for each retry of a waiting message: to receive
+// it, and to hide it again.
 const requestsPerRetry = 2
 
-// pushBytesPerUnit is the maximum number of bytes of push notifications for each write unit of the table
-// docs. A task sends notifications of at most push.MaxTaskBytes. It writes its texts and, for each
-// attempt to send, three documents in one transaction. limits_test.go checks the ratio.
+// pushBytesPerUnit is the maximum number of bytes of push notifications for each write unit of the
+// table docs. A task sends notifications of at most push.MaxTaskBytes. It writes its texts and, for
+// each attempt to send, three documents in one transaction. limits_test.go checks the ratio.
 const pushBytesPerUnit = 4200
 
-// DocsUnitsPerTurn is the number of write units of the table docs for a background turn that fails because
-// it could not start in time. Other turns write more. A test counts the units.
+// DocsUnitsPerTurn is the number of write units of the table docs for a background turn that fails
+// because it could not start in time. Other turns write more. A test counts the units.
 const DocsUnitsPerTurn = 12
 
-// messageRates returns the maximum numbers of queue messages per second: tasks, one for each background
-// turn, and notices, which are about push configurations. A turn with a push configuration sends a
-// notice when it begins and when it ends. The write limit of docs bounds these messages. While a turn
-// runs, a further notice checks each of its push configurations, at most once per
-// push.FirstCheckInterval.
+// messageRates returns the maximum numbers of queue messages per second. Each background turn is
+// one task. A turn with a push configuration also sends a notice when it begins and when it ends.
+// The write limit of docs bounds the numbers of these tasks and notices. While a turn runs, a
+// further notice checks each of its push configurations, at most once per push.FirstCheckInterval.
 func messageRates(s Shape) (tasks, notices float64) {
 	const noticesPerTurn, pushedTurnDocs = 2, 6
 	for _, t := range s.Tables {
@@ -218,21 +216,21 @@ func messageRates(s Shape) (tasks, notices float64) {
 	return tasks, notices
 }
 
-// addStep adds the cost of a function that the gate's state machine starts, at most once for each attempt
-// to graduate. The gate limits the attempts.
-func (d *Day) addStep(f Function, s Shape, l PriceList, b Bounds) {
+// addGateStep adds the cost of a function that the gate's state machine starts, at most once for each
+// attempt to graduate. The gate limits the attempts.
+func (d *Day) addGateStep(f Function, s Shape, l PriceList, b Bounds) {
 	parents := b.parentCount(s)
 	attempts := parents * b.Attempts
 	format := "%s parents x %s attempts"
 	d.Lines = append(d.Lines,
 		l.newLine(f.Name+": requests", LambdaRequests, attempts, "", format, formatNumber(parents), formatNumber(b.Attempts)),
-		l.newLine(f.Name+": compute", computeItem(f), attempts*float64(f.Seconds)*memoryGB(f), "each attempt takes its whole timeout",
-			format+" x %d s x %d MB", formatNumber(parents), formatNumber(b.Attempts), f.Seconds, f.MemoryMB),
+		l.newLine(f.Name+": compute", computeItem(f), attempts*float64(f.TimeoutSeconds)*memoryGB(f), "each attempt takes its whole timeout",
+			format+" x %d s x %d MB", formatNumber(parents), formatNumber(b.Attempts), f.TimeoutSeconds, f.MemoryMB),
 		l.newLine(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", format+" x (%s + %d bytes)",
 			formatNumber(parents), formatNumber(b.Attempts), formatNumber(b.LineBytes), logOverhead))
 }
 
-func (d *Day) addGate(s Shape, l PriceList, b Bounds) {
+func (d *Day) addGateTransitions(s Shape, l PriceList, b Bounds) {
 	if s.Transitions == 0 {
 		return
 	}
@@ -255,9 +253,9 @@ func (d *Day) addTable(t Table, l PriceList) {
 	addLine("read", ReadUnits, t.ReadLimit)
 }
 
-// addData adds the costs of a day's reads and writes other than request units: notifications, log
+// addDataCosts adds the costs of a day's reads and writes other than request units: notifications, log
 // lines of requests that write, storage and its backup, and data transfer.
-func (d *Day) addData(s Shape, l PriceList, b Bounds) {
+func (d *Day) addDataCosts(s Shape, l PriceList, b Bounds) {
 	var writtenBytes, readBytes float64 // bytes per second
 	lineRate, docsUnits := 0.0, 0.0
 	for _, t := range s.Tables {
@@ -287,20 +285,20 @@ func (d *Day) addData(s Shape, l PriceList, b Bounds) {
 	}
 }
 
-// keyPeriodsPerDay is the number of five-minute periods per day. A service that uses a key sends KMS one
-// request in each period.
+// keyPeriodsPerDay is the number of five-minute periods per day. A service that uses a key sends
+// KMS one request in each period.
 const keyPeriodsPerDay = secondsPerDay / 300
 
 // keyRequestCost prices the KMS requests of DynamoDB and CloudWatch Logs for the key that encrypts the
 // tables and the functions' logs. periods is the sum of keyPeriodsPerDay over all functions.
-func keyRequestCost(s Shape, l PriceList, what string, periods float64) CostLine {
+func keyRequestCost(s Shape, l PriceList, label string, periods float64) CostLine {
 	tables := 0
 	for _, t := range s.Tables {
 		if !t.IsIndex {
 			tables++
 		}
 	}
-	return l.newLine(what+": requests for their key", KMSRequests, periods*float64(tables+1), "a service asks every five minutes for each function that runs",
+	return l.newLine(label+": requests for their key", KMSRequests, periods*float64(tables+1), "a service asks every five minutes for each function that runs",
 		"%s x (%d tables + 1 log)", formatNumber(periods), tables)
 }
 
@@ -318,10 +316,10 @@ func (d *Day) addBlobs(s Shape, l PriceList) {
 	}
 	if _, ok := s.Function(functions.Indexer.Name); ok {
 		const indexesPerDay = secondsPerDay / 300
-		assumes := "a new index every 300 seconds, the default of context value indexSeconds"
+		assumption := "a new index every 300 seconds, the default of context value indexSeconds"
 		d.Lines = append(d.Lines,
-			l.newLine("indexer: writes to the bucket", BlobWrites, indexesPerDay*blobWritesPerIndex, assumes, "%d x %d", indexesPerDay, blobWritesPerIndex),
-			l.newLine("indexer: reads of the bucket", BlobReads, indexesPerDay*blobReadsPerIndex, assumes, "%d x %d", indexesPerDay, blobReadsPerIndex))
+			l.newLine("indexer: writes to the bucket", BlobWrites, indexesPerDay*blobWritesPerIndex, assumption, "%d x %d", indexesPerDay, blobWritesPerIndex),
+			l.newLine("indexer: reads of the bucket", BlobReads, indexesPerDay*blobReadsPerIndex, assumption, "%d x %d", indexesPerDay, blobReadsPerIndex))
 	}
 }
 

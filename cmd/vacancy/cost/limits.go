@@ -26,7 +26,8 @@ const (
 	DocsReads   = "docsReads"
 	IndexWrites = "indexWrites"
 	IndexReads  = "indexReads"
-	// Limits of the S3 objects of workspace files that all instances together write and read per second.
+	// Limits of the S3 objects of workspace files that all instances together write and read per
+	// second.
 	ObjectWrites = "objectWrites"
 	ObjectReads  = "objectReads"
 )
@@ -40,10 +41,9 @@ type LimitOptions struct {
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
 }
 
-// share determines the limit of a function, or the number of calls per second, from the worst day's
-// cost: it is the share's minimum, plus the number that a percentage of the remaining money buys.
-// The remaining money is the cost of the worst day minus its cost if each share has only its
-// minimum.
+// share is a part of the worst day's cost. It determines the limit of a function, or the number of
+// calls per second. Each share first gets its minimum. It then gets as many more units as its
+// percentage of the remaining money buys.
 type share struct {
 	name    string
 	minimum int
@@ -56,14 +56,16 @@ const callsShare = "calls"
 // minQueueConcurrency is the minimum concurrency that Lambda accepts for the trigger of a queue.
 const minQueueConcurrency = 2
 
-// SplitWorkerInstances divides the instances of worker into those that run turns and those that push events.
+// SplitWorkerInstances divides the instances of worker into those that run turns and those that
+// push events.
 func SplitWorkerInstances(instances int) (tasks, pushes int) {
 	pushes = max(minQueueConcurrency, instances/4)
 	return max(minQueueConcurrency, instances-pushes), pushes
 }
 
 // maxThinkInstances returns the maximum limit of the function think, given the limit of message. An
-// instance of message may wait for one of think, and some must remain for other calls.
+// instance of message may wait for an instance of think. Two instances of message should remain for
+// other calls.
 func maxThinkInstances(message int) int { return max(1, message-2) }
 
 func listShares() []share {
@@ -76,13 +78,11 @@ func listShares() []share {
 	return list
 }
 
-// tableLimits contains, for each table limit, the units per second that a call per second needs, and
-// the minimum. A call writes two units of rows and reads two. The registry and graduations also
-// read rows. A call reads two units of docs, and public reads may use as many. Publications write
-// docs and their index, but are fewer than calls. A call with a price writes three units of rows
-// and five of docs: its debit, its reminder and the end of the reminder. The limit of docs allows
-// this for a fifth of the calls. An A2A task writes six units of docs, so fewer tasks than calls
-// are possible.
+// tableLimits contains the minimum of each table limit, and the units per second for each call per
+// second. A call writes two units of rows and reads two. The registry and graduations also read
+// rows. A call reads two units of docs, and public reads may use as many. Publications, which write
+// docs and their index, are fewer than calls. The limit of docs allows fewer priced calls, which
+// write five units, and fewer A2A tasks, which write six.
 var tableLimits = []struct {
 	name    string
 	ofACall float64 // units for each call
@@ -92,22 +92,22 @@ var tableLimits = []struct {
 	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
 }
 
-// ObjectShare returns the number of objects that one instance may write or read per second: its share
-// of the named limit, which is at least 0.001.
+// ObjectShare returns the number of objects that one instance may write or read per second: its
+// share of the named limit. The result is at least 0.001.
 func (l Limits) ObjectShare(limit string) float64 {
 	instances := max(1, l[functions.Agent.Name]+l[functions.Worker.Name]+l[functions.Admin.Name])
 	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
 }
 
-func (c LimitOptions) buildLimits(counts map[string]int) Limits {
+func (o LimitOptions) buildLimits(shareCounts map[string]int) Limits {
 	l := Limits{}
 	for _, s := range listShares() {
 		if s.name != callsShare {
-			l[s.name] = min(counts[s.name], maxConcurrency)
+			l[s.name] = min(shareCounts[s.name], maxConcurrency)
 		}
 	}
 	for _, t := range tableLimits {
-		l[t.name] = min(max(t.least, int(math.Round(t.ofACall*float64(counts[callsShare])))), maxUnits)
+		l[t.name] = min(max(t.least, int(math.Round(t.ofACall*float64(shareCounts[callsShare])))), maxUnits)
 	}
 	return l
 }
@@ -131,46 +131,48 @@ func isTableLimit(name string) bool {
 	return strings.HasSuffix(name, "Reads") || strings.HasSuffix(name, "Writes")
 }
 
-// DeriveLimits divides c.WorstDay among the shares, using the prices of c.Region. If c.WorstDay is too
-// low, the error is of kind Invalid and names the minimum.
-func DeriveLimits(c LimitOptions) (Limits, error) {
-	prices, counts := RegionPrices(c.Region), map[string]int{}
+// DeriveLimits divides options.WorstDay among the shares, at the prices of options.Region. If
+// WorstDay is too low, the error is of kind Invalid and names the minimum.
+func DeriveLimits(options LimitOptions) (Limits, error) {
+	prices, shareCounts := RegionPrices(options.Region), map[string]int{}
 	for _, s := range listShares() {
-		counts[s.name] = s.minimum
+		shareCounts[s.name] = s.minimum
 	}
-	dayCost := func() float64 { return WorstDay(c.plannedShape(c.buildLimits(counts)), prices, DefaultBounds()).USD }
+	dayCost := func() float64 {
+		return WorstDay(options.plannedShape(options.buildLimits(shareCounts)), prices, DefaultBounds()).USD
+	}
 	minCost := dayCost()
-	if c.WorstDay < minCost {
+	if options.WorstDay < minCost {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(minCost), prices.Region, minCost),
-			fmt.Sprint(c.WorstDay))
+			fmt.Sprint(options.WorstDay))
 	}
 	// The price of one unit of a share is measured over a hundred units, because the rounding of
 	// limits distorts the price of a single unit.
 	const sampleUnits = 100
-	derived := maps.Clone(counts)
+	derived := maps.Clone(shareCounts)
 	for _, s := range listShares() {
 		if s.percent > 0 {
-			counts[s.name] = s.minimum + sampleUnits
+			shareCounts[s.name] = s.minimum + sampleUnits
 			unitCost := (dayCost() - minCost) / sampleUnits
-			counts[s.name] = s.minimum
-			derived[s.name] += int((c.WorstDay - minCost) * s.percent / 100 / unitCost)
+			shareCounts[s.name] = s.minimum
+			derived[s.name] += int((options.WorstDay - minCost) * s.percent / 100 / unitCost)
 		}
 	}
 	derived[functions.Think.Name] = min(derived[functions.Think.Name], maxThinkInstances(derived[functions.Message.Name]))
 	// The limits are rounded, so their cost may be slightly below or above the worst day.
-	for counts = derived; dayCost() <= c.WorstDay && counts[callsShare] < maxUnits; {
-		counts[callsShare]++
+	for shareCounts = derived; dayCost() <= options.WorstDay && shareCounts[callsShare] < maxUnits; {
+		shareCounts[callsShare]++
 	}
-	for dayCost() > c.WorstDay {
-		counts[callsShare]--
+	for dayCost() > options.WorstDay {
+		shareCounts[callsShare]--
 	}
-	l := c.buildLimits(counts)
-	maps.Copy(l, c.ExplicitLimits)
+	l := options.buildLimits(shareCounts)
+	maps.Copy(l, options.ExplicitLimits)
 	if n := l[functions.Worker.Name]; n < functions.Worker.MinInstances {
 		return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at least, two for each of its queues", functions.Worker.Name, functions.Worker.MinInstances), fmt.Sprintf("%s:%d", functions.Worker.Name, n))
 	}
 	if maxThink := maxThinkInstances(l[functions.Message.Name]); l[functions.Think.Name] > maxThink {
-		if _, isExplicit := c.ExplicitLimits[functions.Think.Name]; isExplicit {
+		if _, isExplicit := options.ExplicitLimits[functions.Think.Name]; isExplicit {
 			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never occupy all instances that calls need", functions.Think.Name, maxThink), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
 		}
 		l[functions.Think.Name] = maxThink
@@ -205,11 +207,11 @@ func ParseLimitOptions(context map[string]string, region string) (LimitOptions, 
 	if len(invalid) > 0 {
 		return LimitOptions{}, problem.Invalid("context value "+invalid[0].Context, invalid[0].ExpectedValue(), fmt.Sprintf("%.40q", invalid[0].Text))
 	}
-	c, err := NewLimitOptions(v, region)
+	options, err := NewLimitOptions(v, region)
 	if err != nil {
 		return LimitOptions{}, problem.Wrap(problem.Malformed, err, "context value %s", err)
 	}
-	return c, nil
+	return options, nil
 }
 
 func NewLimitOptions(v setting.Values, region string) (LimitOptions, error) {
@@ -232,28 +234,28 @@ func (l Limits) ReservedConcurrency() (n int) {
 	return n
 }
 
-// plannedShape returns the shape that the templates of a stage with limits l will have. A test compares
-// it with the templates.
-func (c LimitOptions) plannedShape(l Limits) Shape {
-	s := Shape{Keys: 3, Alarms: countAlarms(), Edge: c.Edge, Transitions: gateTransitions}
-	if c.SoftwareKey {
+// plannedShape returns the shape that the templates of a stage with limits l will have. A test
+// compares it with the templates.
+func (o LimitOptions) plannedShape(l Limits) Shape {
+	s := Shape{Keys: 3, Alarms: countAlarms(), Edge: o.Edge, Transitions: gateTransitions}
+	if o.SoftwareKey {
 		s.Keys--
 	}
-	if c.Edge {
+	if o.Edge {
 		s.Secrets = 1
 	}
-	if c.WAF {
+	if o.WAF {
 		s.ACLs, s.Rules = 1, rulesPerACL
 	}
-	if c.Dashboard {
+	if o.Dashboard {
 		s.Dashboards = 1
 	}
 	limit := func(name string) *int { n := l[name]; return &n }
 	for _, f := range functions.All() {
 		if f.MinInstances > 0 {
-			s.addFunction(f, !c.X86, limit(f.Name))
+			s.addFunction(f, !o.X86, limit(f.Name))
 		} else {
-			s.addFunction(f, !c.X86, nil)
+			s.addFunction(f, !o.X86, nil)
 		}
 		if added := &s.Functions[len(s.Functions)-1]; f.HasVariable("VACANCY_PUTS") {
 			added.ObjectWrites, added.ObjectReads = l.ObjectShare(ObjectWrites), l.ObjectShare(ObjectReads)

@@ -2,8 +2,8 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// CallModel contains the units (request units, bytes, milliseconds) that the estimate assumes for a call.
-// Tests count them in a real call.
+// CallModel contains the units (request units, bytes, milliseconds) that the estimate assumes for a
+// call. Tests count them in a real call.
 type CallModel struct {
 	WriteUnits float64 `json:"write_units"` // the request row and the response row
 	// ReadUnits covers the vacant's record, the list of revocations and the tips of both streams.
@@ -104,9 +104,9 @@ const (
 
 func MonthlyCosts(s Shape, l PriceList) []CostLine {
 	var lines []CostLine
-	addLine := func(what string, item Item, n int, assumes string) {
+	addLine := func(label string, item Item, n int, assumption string) {
 		if n > 0 {
-			lines = append(lines, l.newLine(what, item, float64(n), assumes, "%d x 1 month", n))
+			lines = append(lines, l.newLine(label, item, float64(n), assumption, "%d x 1 month", n))
 		}
 	}
 	addLine("KMS keys", KMSKeys, s.Keys, "one more for each year of key rotation, at most two")
@@ -126,9 +126,9 @@ func MonthlyCosts(s Shape, l PriceList) []CostLine {
 	return lines
 }
 
-// ScheduledRunCosts returns the monthly cost of scheduled runs that find nothing to do. Functions for
-// which the table in package functions has no cost of such a run are omitted. WorstDay omits these
-// lines, because it includes the limits of those functions and of the tables.
+// ScheduledRunCosts returns the monthly cost of scheduled runs that find nothing to do. It omits
+// functions whose row in package functions has no Idle cost. WorstDay does not add these costs,
+// because it already includes the limits of the functions and tables.
 func ScheduledRunCosts(s Shape, l PriceList) (lines []CostLine) {
 	for _, row := range functions.All() {
 		f, ok := s.Function(row.Name)

@@ -107,9 +107,9 @@ func ListPrices() PriceList {
 	}}
 }
 
-// OverridePrices returns a copy of the list with the prices in b, a JSON object with "region", "taken"
-// and "prices", a map from items to {"usd", "per"}. Omitted items keep their prices. Units cannot
-// be changed.
+// OverridePrices returns a copy of l with the prices in b. b is a JSON object with "region",
+// "taken" and "prices". The member "prices" maps items to {"usd", "per"}. Omitted items keep their
+// prices. Units cannot be changed.
 func OverridePrices(b []byte, l PriceList) (PriceList, error) {
 	var overrides PriceList
 	d := json.NewDecoder(strings.NewReader(string(b)))
@@ -147,11 +147,11 @@ type CostLine struct {
 	Assumption string  `json:"assumes,omitempty"`
 }
 
-func (l PriceList) newLine(what string, item Item, units float64, assumes, formula string, args ...any) CostLine {
+func (l PriceList) newLine(label string, item Item, units float64, assumption, formula string, args ...any) CostLine {
 	p := l.Prices[item]
 	return CostLine{
-		Label: what, Item: item, Units: units, Unit: p.Unit, USD: units / p.Per * p.USD,
-		Formula: fmt.Sprintf(formula, args...), Price: p.format(), Assumption: assumes,
+		Label: label, Item: item, Units: units, Unit: p.Unit, USD: units / p.Per * p.USD,
+		Formula: fmt.Sprintf(formula, args...), Price: p.format(), Assumption: assumption,
 	}
 }
 

@@ -11,7 +11,7 @@ type Report struct {
 
 	CallCount float64 `json:"call_count"`
 	Direct    CostSum `json:"function_url"`
-	// BeforeTransfer is the cost of Direct without transfer to the Internet.
+	// BeforeTransfer is the cost of Direct in USD, without transfer to the Internet.
 	BeforeTransfer float64 `json:"function_url_before_transfer_usd"`
 	Edge           CostSum `json:"cloudfront"`
 	RowStorage     CostSum `json:"kept_a_month"`

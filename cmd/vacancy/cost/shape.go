@@ -12,7 +12,7 @@ type Shape struct {
 	Tables    []Table    `json:"tables"` // including indexes
 	Keys      int        `json:"keys"`
 	Secrets   int        `json:"secrets"`
-	// An alarm over several metrics is billed for each metric.
+	// Alarms is the number of metrics in alarms. An alarm is billed for each of its metrics.
 	Alarms     int  `json:"alarm_metrics"`
 	Dashboards int  `json:"dashboards"`
 	Edge       bool `json:"edge"` // has a CloudFront distribution
@@ -29,10 +29,10 @@ type Shape struct {
 }
 
 type Function struct {
-	Name     string `json:"name"`
-	MemoryMB int    `json:"memory_mb"`
-	Arm      bool   `json:"arm64"`
-	Seconds  int    `json:"timeout_seconds"`
+	Name           string `json:"name"`
+	MemoryMB       int    `json:"memory_mb"`
+	Arm            bool   `json:"arm64"`
+	TimeoutSeconds int    `json:"timeout_seconds"`
 	// Reserved is the reserved concurrency. If it is nil, only the account limits the function.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
@@ -45,7 +45,8 @@ type Function struct {
 	OnRowChange bool `json:"watch"`   // only changed and removed rows start the function
 	Invoked     bool `json:"invoked"` // only other functions start the function
 	Queued      bool `json:"queued"`  // only queue messages start the function
-	// ObjectWrites and Gets limit the file objects that an instance writes and reads per second.
+	// ObjectWrites and ObjectReads limit the file objects that an instance writes and reads per
+	// second.
 	ObjectWrites float64 `json:"object_writes,omitempty"`
 	ObjectReads  float64 `json:"object_reads,omitempty"`
 }
@@ -80,7 +81,7 @@ func (s *Shape) addFunction(f functions.Function, arm bool, reserved *int) {
 		}
 	}
 	s.Functions = append(s.Functions, Function{
-		Name: f.Name, MemoryMB: f.MemoryMB, Arm: arm, Seconds: f.TimeoutSeconds, Reserved: reserved,
+		Name: f.Name, MemoryMB: f.MemoryMB, Arm: arm, TimeoutSeconds: f.TimeoutSeconds, Reserved: reserved,
 		URL: f.URL, OpensSeeds: f.HasVariable("VACANCY_SEAL_KEY"), IsGateStep: f.IsGateStep, RunsPerDay: runs,
 		OnRowChange: f.SourceTable == functions.RowsTable, Invoked: f.IsInvoked(), Queued: f.Queues != "",
 	})

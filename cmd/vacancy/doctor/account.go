@@ -30,18 +30,18 @@ func accountCheckRows() []checkRow {
 
 func ExamineAccount(f Facts) Report { return examine(f, accountCheckRows()) }
 
-// SetContext sets f.Settings and f.Limits of a stage in a Region from its context values. The context is
-// nil if its values are unknown. If the values are invalid, Facts.SetContext returns an error and sets
-// the default settings or limits.
+// SetContext sets Settings and Limits from the context values of a stage in a Region. context is nil
+// if the values are unknown. If the values are invalid, SetContext returns an error and sets the
+// default settings or limits.
 func (f *Facts) SetContext(context map[string]string, region string) error {
 	v, invalid := setting.ReadContext(context)
 	if len(invalid) > 0 {
 		v = setting.Defaults()
 	}
 	f.Settings, f.ContextUnknown = v, context == nil
-	choice, err := cost.ParseLimitOptions(context, region)
+	options, err := cost.ParseLimitOptions(context, region)
 	if err == nil {
-		f.Limits, err = cost.DeriveLimits(choice)
+		f.Limits, err = cost.DeriveLimits(options)
 	}
 	if err != nil {
 		f.Limits = defaultLimits(region)
@@ -51,8 +51,8 @@ func (f *Facts) SetContext(context map[string]string, region string) error {
 
 func defaultLimits(region string) cost.Limits {
 	// A test ensures that the defaults are valid.
-	choice, _ := cost.NewLimitOptions(setting.Defaults(), region)
-	limits, _ := cost.DeriveLimits(choice)
+	options, _ := cost.NewLimitOptions(setting.Defaults(), region)
+	limits, _ := cost.DeriveLimits(options)
 	return limits
 }
 
@@ -75,8 +75,9 @@ func (f Facts) checkBootstrap() Check {
 	}
 }
 
-// minUnreserved returns the concurrency that Lambda requires to stay unreserved. The documentation
-// says 100. In accounts with a limit of 10 or 50, however, Lambda requires the complete limit.
+// minUnreserved returns the number of concurrent executions that must stay unreserved. Lambda
+// documents 100. An account with a lower limit, for example 10 or 50, cannot reserve any
+// executions.
 func minUnreserved(limit int) int { return min(limit, 100) }
 
 // requestedQuota is the quota to request from AWS. It is Lambda's default quota.
@@ -104,7 +105,7 @@ func (f Facts) checkQuota() Check {
 	case q.Limit == 0:
 		return warnUnchecked(errors.New("no limit of the account is known to Lambda"))
 	case additional > 0 && q.Unreserved-additional < minFree:
-		return fail(f.quotaFix(minFree), "the stage must reserve %d concurrent executions, %d more than now, but Lambda requires that %d of the %d unreserved executions of this account stay unreserved", wanted, additional, minFree, q.Unreserved)
+		return fail(f.quotaRemedies(minFree), "the stage must reserve %d concurrent executions, %d more than now, but Lambda requires that %d of the %d unreserved executions of this account stay unreserved", wanted, additional, minFree, q.Unreserved)
 	case !f.Settings.ReserveConcurrency:
 		return pass("the stage reserves none of %d concurrent executions: worker may take %d of them, and a stream takes one for up to 14 minutes", q.Limit, f.Limits[functions.Worker.Name])
 	case q.Deployed:
@@ -131,9 +132,9 @@ func (f Facts) checkAlarmMail() Check {
 	return pass("alarms are mailed to %s", strings.Join(slices.Sorted(maps.Keys(m.Subscribers)), ", "))
 }
 
-// UnconfirmedAddresses lists the addresses that have not confirmed their subscription. If expected is not ""
-// and has no subscription, it is included, because AWS removes unconfirmed subscriptions after some
-// days.
+// UnconfirmedAddresses lists the addresses that have not confirmed their subscription. The list
+// includes expected, unless expected is "", even if it has no subscription, because AWS removes
+// unconfirmed subscriptions after some days.
 func (m Mail) UnconfirmedAddresses(expected string) []string {
 	unconfirmed := map[string]bool{}
 	if expected != "" && !m.Subscribers[expected] {
@@ -162,9 +163,9 @@ func (f Facts) checkRoles() Check {
 	}
 }
 
-// quotaFix returns the text of the remedies for a quota that is too small. Its argument is the
-// number of executions that must stay unreserved.
-func (f Facts) quotaFix(minFree int) string {
+// quotaRemedies returns the text of the remedies for a quota that is too small. minFree is the number of
+// executions that must stay unreserved.
+func (f Facts) quotaRemedies(minFree int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
 		max(requestedQuota, f.Limits.ReservedConcurrency()+minFree), QuotaPage(f.Account.Region), f.deployCommand(), UnlimitedCosts)
 	if standard := defaultLimits(f.Account.Region).ReservedConcurrency(); f.Quota.Unreserved-(standard-f.Quota.Reserved) >= minFree {

@@ -2,9 +2,8 @@
 // runs named checks, and reports the cause and the remedy of each failure.
 //
 // The checks are pure functions of Facts. This package collects the facts about programs, the host
-// and its agents, and package cloud collects the facts about AWS. The package changes no data. A
-// check never reports success if its facts are missing. Every report has all checks in the same
-// order.
+// and its agents. Package cloud collects the facts about AWS. The package changes no data. A check
+// never reports success if its facts are missing. Every report has all checks in the same order.
 package doctor
 
 import (
@@ -22,8 +21,8 @@ const (
 	NotApplicable Verdict = "not applicable"
 )
 
-// Check is one line of a report. Fix is a command or an instruction. Only checks with the verdict
-// Warn or Fail have it.
+// Check is one line of a report. Fix is a command or an instruction. It is set only if the verdict
+// is Warn or Fail.
 type Check struct {
 	Name    string  `json:"check"`
 	Verdict Verdict `json:"verdict"`

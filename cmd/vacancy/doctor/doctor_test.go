@@ -263,10 +263,10 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 			f.Models.Agents = []doctor.ModelAgent{{Name: "sage", Tenant: "acme", PriceProblem: "model: expected a model in the table"}}
 		}},
 		{"a model without a grant", "models", doctor.Fail, "--context bedrockModels=amazon.nova-lite-v1:0,amazon.nova-pro-v1:0", func(f *doctor.Facts) {
-			f.Models.BedrockModels, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+			f.Models.BedrockModels, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", BedrockModels: []string{"amazon.nova-lite-v1:0"}}}
 		}},
 		{"grants that are not known here", "models", doctor.OK, "", func(f *doctor.Facts) {
-			f.Models.ContextUnknown, f.Models.Agents = true, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+			f.Models.ContextUnknown, f.Models.Agents = true, []doctor.ModelAgent{{Name: "rock", BedrockModels: []string{"amazon.nova-lite-v1:0"}}}
 		}},
 		{"a mock that answers", "models", doctor.Warn, "vacancy update trial substrate=KIND:MODEL", func(f *doctor.Facts) {
 			f.Models.MockAllowed, f.Models.Agents = true, []doctor.ModelAgent{{Name: "trial", IsMock: true}}

@@ -15,11 +15,11 @@ type Facts struct {
 	// Version is the commit or release of this command, in the form of the stacks' output Version.
 	// It is "" if unknown.
 	Version string
-	// Settings and Limits are derived from the stage's CDK context (see Facts.SetContext). If that context
-	// is unknown, they are the defaults.
+	// Settings and Limits are derived from the stage's CDK context (see Facts.SetContext). If that
+	// context is unknown, they are the defaults.
 	Settings       setting.Values
 	Limits         cost.Limits
-	ContextUnknown bool // the CDK context is unknown
+	ContextUnknown bool
 	// Region is the Region to which this machine deployed the stage, or "".
 	Region string
 
@@ -50,7 +50,7 @@ type Tool struct {
 	Missing bool
 }
 
-// CredentialProblem is a problem with credentials.
+// CredentialProblem is the reason why AWS cannot be queried, or CredentialsOK.
 type CredentialProblem string
 
 const (
@@ -67,7 +67,7 @@ type Account struct {
 	ID, ARN           string
 	Region            string
 	CredentialProblem CredentialProblem
-	Err               error // set together with Trouble
+	Err               error // nil if CredentialProblem is CredentialsOK
 }
 
 // Clock compares this machine's clock with AWS's.
@@ -128,7 +128,7 @@ type Index struct {
 	ReadLimit, WriteLimit int
 }
 
-// SealingKey is the sealing key.
+// SealingKey describes the KMS key that encrypts seeds, text keys and secrets.
 type SealingKey struct {
 	Absent bool // the stage has no sealing key
 	ID     string
@@ -139,7 +139,7 @@ type SealingKey struct {
 // Mail describes the mail subscriptions to alarms.
 type Mail struct {
 	Topic string // ARN; "" if the stage has no topic
-	// Subscribers maps mail addresses to whether the address has confirmed its subscription.
+	// Subscribers contains each subscribed address, with true if its subscription is confirmed.
 	Subscribers map[string]bool
 	Err         error
 }
@@ -163,8 +163,8 @@ type TamperReports struct {
 type EventSource struct {
 	Absent bool   // the stage has no such mapping
 	State  string // Enabled if the mapping works
-	// LastResult is the result of the last batch: OK, No records processed, or PROBLEM: with the
-	// reason.
+	// LastResult is the result of the last batch: "OK", "No records processed", or "PROBLEM:"
+	// followed by the reason.
 	LastResult string
 	Err        error
 }

@@ -34,7 +34,7 @@ func (f Facts) checkGateway() Check {
 }
 
 func (f Facts) checkGate() Check {
-	// An execution fails only if a step crashed or timed out.
+	// A refusal is not a failure. An execution fails only if a step crashed or timed out.
 	machineName := stage.FullName(f.Stage, stage.Gate)
 	switch g := f.Gate; {
 	case g.Err != nil:

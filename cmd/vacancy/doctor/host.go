@@ -15,18 +15,18 @@ func (f Facts) logsCommand(function string) string {
 	return "vacancy tail --host aws --since 1h --function " + function + " --stage " + f.Stage
 }
 
-// checkEdge checks that the Function URLs refuse direct requests, because otherwise CloudFront does not
-// protect the host.
+// checkEdge checks that the Function URLs refuse direct requests. A request that bypasses
+// CloudFront would also bypass its protection.
 func (f Facts) checkEdge() Check {
-	v := f.HostAnswers
+	answers := f.HostAnswers
 	switch {
-	case !v.Edge:
+	case !answers.Edge:
 		return skip("the stage has no edge: its Function URL is public")
-	case len(v.DirectAnswers) == 0:
+	case len(answers.DirectAnswers) == 0:
 		return fail(f.deployCommand(), "stack functions has no output with a Function URL")
 	}
-	for _, function := range slices.Sorted(maps.Keys(v.DirectAnswers)) {
-		switch a := v.DirectAnswers[function]; {
+	for _, function := range slices.Sorted(maps.Keys(answers.DirectAnswers)) {
+		switch a := answers.DirectAnswers[function]; {
 		case a.Err != nil:
 			return fail(f.logsCommand(function), "the Function URL of %s does not answer: %s", function, a.Err)
 		case a.Status != http.StatusForbidden:
@@ -34,13 +34,13 @@ func (f Facts) checkEdge() Check {
 				"the Function URL of %s answers %d to requests that bypass CloudFront, expected 403", function, a.Status)
 		}
 	}
-	return pass("%d Function URLs refuse requests that bypass CloudFront", len(v.DirectAnswers))
+	return pass("%d Function URLs refuse requests that bypass CloudFront", len(answers.DirectAnswers))
 }
 
 func (f Facts) checkHealth() Check {
-	v := f.HostAnswers
+	answers := f.HostAnswers
 	logs := f.logsCommand("message")
-	switch a := v.Health; {
+	switch a := answers.Health; {
 	case a.Err != nil:
 		return fail(logs, "the host does not answer: %s", a.Err)
 	case a.Status == http.StatusOK:
@@ -57,10 +57,10 @@ func (f Facts) checkHealth() Check {
 }
 
 func (f Facts) checkOperatorKey() Check {
-	v := f.HostAnswers
+	answers := f.HostAnswers
 	fix := "vacancy keys rotate-operator --stage " + f.Stage
-	switch a := v.Operator; {
-	case v.NoKey:
+	switch a := answers.Operator; {
+	case answers.NoKey:
 		return fail(fix, "there is no operator key here: neither in the stage's record nor in VACANCY_OPERATOR_KEY")
 	case a.Err != nil:
 		return fail(f.logsCommand("admin"), "the admin API does not answer: %s", a.Err)
@@ -74,17 +74,17 @@ func (f Facts) checkOperatorKey() Check {
 }
 
 func (f Facts) checkHostIdentity() Check {
-	v := f.HostAnswers
+	answers := f.HostAnswers
 	switch {
-	case !v.HasOperatorAccess():
+	case !answers.HasOperatorAccess():
 		return skip("needs the operator key")
-	case !v.IdentityProved:
-		return fail(f.deployCommand(), "the host did not prove that it has the key of %s", v.Host.ID)
-	case v.Host.KeyStorage == admin.KeyStorageKMS:
-		return pass("%s, kept by KMS", v.Host.ID.Short())
+	case !answers.IdentityProved:
+		return fail(f.deployCommand(), "the host did not prove that it has the key of %s", answers.Host.ID)
+	case answers.Host.KeyStorage == admin.KeyStorageKMS:
+		return pass("%s, kept by KMS", answers.Host.ID.Short())
 	}
 	return warn(f.deployCommand()+" --context hostKey=kms    # where KMS offers Ed25519; the host's id changes",
-		"%s is a software key, encrypted in docs: principals that may read docs and decrypt can read the key", v.Host.ID.Short())
+		"%s is a software key, encrypted in docs: principals that may read docs and decrypt can read the key", answers.Host.ID.Short())
 }
 
 func (f Facts) checkSealingKey() Check {
@@ -105,8 +105,8 @@ func (f Facts) checkSealingKey() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// checkTamperDetector checks that the tamper detector runs, because otherwise the absence of reports would not
-// mean that no row was tampered with.
+// checkTamperDetector checks that the tamper detector runs. If it does not run, the absence of
+// reports does not show that all rows are intact.
 func (f Facts) checkTamperDetector() Check {
 	w, fix := f.TamperSource, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deployCommand())
 	switch {

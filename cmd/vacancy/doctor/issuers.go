@@ -16,8 +16,9 @@ type Issuers struct {
 // machine.
 type Issuer struct{ ID, URL, Tenant, Failure string }
 
-// check returns the result of the check of the issuers. Its arguments are the flags that name the
-// host in commands, such as --stage, and the command that shows why the list cannot be read.
+// check fails if the list cannot be read, and warns about issuers whose keys cannot be fetched.
+// flags select the host in suggested commands, for example --stage. logsCommand is a command that
+// shows why the list cannot be read.
 func (i Issuers) check(flags, logsCommand string) Check {
 	if i.Err != nil {
 		return fail(logsCommand, "the issuers of tokens cannot be read: %s", i.Err)

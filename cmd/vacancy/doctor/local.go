@@ -16,14 +16,14 @@ type Local struct {
 	QuotedDir    string // data directory, quoted for a shell
 	StartCommand string // command that starts the host
 	HasData      bool   // the data directory contains a host's data
-	// ExposedFiles lists files that only their owner should be able to read, but that others can read.
+	// ExposedFiles lists private files that other users can read.
 	ExposedFiles []string
-	// FreeBytes space on the disk in bytes, negative if it is unknown, and the free space below which a
-	// public host refuses requests that write.
+	// FreeBytes is the free space on the disk, or negative if it is unknown. A public host refuses
+	// requests that write if less than MinFreeBytes are free.
 	FreeBytes, MinFreeBytes int64
 
-	// Format version of the data, and a description of what the next start does with the data. The
-	// description is "" if the data need no upgrade.
+	// StoredFormat is the format version of the data. UpgradeOutlook describes what the next start
+	// does with the data, and is "" if the data need no upgrade.
 	StoredFormat, UpgradeOutlook string
 	FormatErr                    error // reason why the format version cannot be read
 	WrittenByNewer               bool  // a newer program wrote the data
@@ -35,7 +35,7 @@ type Local struct {
 	Version, CommandVersion string
 	StartedAt               time.Time
 	Calls, Failed           uint64    // see admin.Status
-	Ready                   Answer    // answer of URL/ready from this machine
+	Ready                   Answer    // answer to a request of this machine to URL/ready
 	CertificateEnd          time.Time // end of its validity; zero without TLS
 	CaseCollisions          []string  // names of vacants that differ from another name only by case
 	Agents                  []Agent
@@ -149,16 +149,16 @@ func (l Local) checkHost() Check {
 
 func (l Local) checkVersion() Check {
 	switch {
-	case isUnversioned(l.Version) || isUnversioned(l.CommandVersion):
+	case isAmbiguousVersion(l.Version) || isAmbiguousVersion(l.CommandVersion):
 		return skip("a build outside a clone does not know its version")
 	case l.Version != l.CommandVersion:
-		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.CommandVersion)
+		return warn("end the host, and start it by this command", "the host has version %s, and this command has version %s", l.Version, l.CommandVersion)
 	}
 	return pass("%s", l.Version)
 }
 
-// isUnversioned reports whether different builds may have this version.
-func isUnversioned(version string) bool {
+// isAmbiguousVersion reports whether different builds may have this version.
+func isAmbiguousVersion(version string) bool {
 	return version == "" || strings.Contains(version, "(devel)") || strings.Contains(version, "+dirty")
 }
 

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// minGoVersion is the minimum version of Go.
 const minGoVersion = "1.26"
 
-// toolCheck returns a check that a program is in the PATH and has at least a minimum version. If the
-// minimum is "", every version is accepted.
+// toolCheck returns a check that a program is in the PATH and has at least minVersion. If minVersion
+// is "", every version is accepted.
 func toolCheck(name, minVersion, use, requirement, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
@@ -25,7 +24,7 @@ func toolCheck(name, minVersion, use, requirement, fix string) func(Facts) Check
 	}
 }
 
-// isOlder compares versions number by number, and reports whether version is older than the minimum.
+// isOlder compares versions number by number, and reports whether version is older than minVersion.
 // It returns false for a string that is not a version, because custom builds have arbitrary names.
 func isOlder(version, minVersion string) bool {
 	have, want := versionNumbers(version), versionNumbers(minVersion)
@@ -89,8 +88,8 @@ func (f Facts) checkRegion() Check {
 
 const (
 	warnSkew = 60 * time.Second
-	// AWS refuses signatures whose time differs by more. Hosts refuse envelopes that were signed
-	// this far in the future.
+	// AWS refuses a signature if the clocks differ by more than maxSkew. A host refuses an envelope
+	// that was signed that far in the future.
 	maxSkew = 300 * time.Second
 
 	timeFix = "sudo timedatectl set-ntp true"

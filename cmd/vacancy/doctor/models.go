@@ -20,24 +20,23 @@ type Models struct {
 	// Facts from the stage's CDK context.
 	BedrockModels  []string // Bedrock models that the stage may use
 	MockAllowed    bool     // the stage offers the substrate mock
-	ContextUnknown bool     // the CDK context is unknown
-	Truncated      bool     // there are more vacants than were checked
+	ContextUnknown bool
+	Truncated      bool // there are more vacants than were checked
 	Err            error
 }
 
 type ModelAgent struct {
 	Name, Tenant  string
-	MissingSecret string   // missing secret that the agent names
+	MissingSecret string   // name of the agent's secret if the secret is missing
 	PriceProblem  string   // reason why the table of models has no price for the agent
-	Bedrock       []string // Bedrock models
+	BedrockModels []string // Bedrock models
 	IsMock        bool
 }
 
-// maxModelAgents limits the agents that are checked, because each takes a request.
+// maxModelAgents limits the number of checked agents. Each check sends a request.
 const maxModelAgents = 200
 
-// ReadModels reads the agents of a stage's vacants. The caller must set the facts from the CDK
-// context.
+// ReadModels reads the agents of a stage's vacants. It does not set the facts from the CDK context.
 func ReadModels(ctx context.Context, c *admin.Client) (m Models) {
 	cache := hostCache{secrets: map[string][]string{}}
 	for v, err := range c.AllVacants(ctx, false) {
@@ -85,7 +84,7 @@ func readModelAgent(ctx context.Context, c *admin.Client, v *admin.Vacant, cache
 	fallback, _ := a.Fallback()
 	for _, s := range []substrate.Spec{spec, fallback} {
 		if s.Kind == substrate.KindBedrock {
-			agent.Bedrock = append(agent.Bedrock, s.Argument)
+			agent.BedrockModels = append(agent.BedrockModels, s.Argument)
 		}
 	}
 	agent.IsMock = spec.Kind == substrate.KindMock
@@ -140,7 +139,7 @@ func (f Facts) checkModels() Check {
 		if a.PriceProblem != "" {
 			return fail("vacancy models set FILE --host aws --stage "+f.Stage, "vacant %s: its calls fail: %s", a.Name, a.PriceProblem)
 		}
-		for _, id := range a.Bedrock {
+		for _, id := range a.BedrockModels {
 			if !m.ContextUnknown && !slices.Contains(m.BedrockModels, id) {
 				modelIDs := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.BedrockModels), id))), ",")
 				return fail(f.deployCommand()+" --context bedrockModels="+modelIDs, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)

@@ -50,7 +50,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 	client, base := serve.InProcessClient(host.Admin())
 	got := doctor.ReadModels(t.Context(), &admin.Client{HTTP: client, URL: base})
 	want := doctor.Models{Agents: []doctor.ModelAgent{
-		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", Bedrock: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
+		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", BedrockModels: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
 		{Name: "signed", Tenant: "acme", MissingSecret: "signs"}, {Name: "trial", Tenant: "acme", IsMock: true},
 		{Name: "unsold", Tenant: "acme", PriceProblem: "model: expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
 	}}

@@ -35,7 +35,7 @@ func (f Facts) checkLog() Check {
 	case a.Err == nil && a.Status == http.StatusOK:
 		return pass("it has a checkpoint; vacancy log verify checks it")
 	case a.Err == nil && a.Status == http.StatusNotFound:
-		return warn("vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "nothing is sealed yet; checkpointer runs every five minutes")
+		return warn("vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "the log is not sealed yet; checkpointer runs every five minutes")
 	case f.HostAnswers.Registry.Err != nil || f.HostAnswers.Registry.Status != http.StatusOK:
 		return skip("needs the registry")
 	case a.Err != nil:

@@ -68,7 +68,7 @@ func (f Facts) checkVersions() Check {
 	case previous == "":
 		return skip("no stack is deployed")
 	case f.Version == "":
-		return pass("the stacks are of %s; this command does not know its own", previous)
+		return pass("the stacks have version %s; the version of this command is unknown", previous)
 	}
-	return pass("the stacks are of %s, as this command is", previous)
+	return pass("the stacks and this command have version %s", previous)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// checkRow is an entry in the table of checks.
+// checkRow is a named check, with the condition under which it applies.
 type checkRow struct {
 	name string
 	// skipReason returns the reason why the check does not apply, or "". A check without this function
@@ -83,8 +83,8 @@ func tableCheckRows(short string, tableOf func(Facts) Table) []checkRow {
 	return rows
 }
 
-// awsSkipReason returns the reason why AWS cannot be queried, or "". The functions below return similar
-// reasons for other facts.
+// awsSkipReason returns the reason why AWS cannot be queried, or "". The functions below return
+// similar reasons for other facts.
 func (f Facts) awsSkipReason() string {
 	if f.Account.CredentialProblem != CredentialsOK {
 		return "needs AWS credentials and a Region"

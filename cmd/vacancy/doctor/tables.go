@@ -31,10 +31,10 @@ func streamView(short string) string {
 	return "KEYS_ONLY"
 }
 
-// encryptionKeyID is the logical id of the key that encrypts the tables. It is in the stack data.
+// encryptionKeyID is the logical id of the key, in the stack data, that encrypts the tables.
 const encryptionKeyID = "AtRestKey"
 
-// docsIndex is the name of the index of docs. It contains only some documents.
+// docsIndex is the name of the sparse index of the table docs.
 const docsIndex = "listed"
 
 func (f Facts) checkTableExists(t Table) Check {

@@ -25,76 +25,76 @@ type URLs struct {
 }
 
 // HasOperatorAccess reports whether the admin API accepts the operator's key.
-func (v *HostAnswers) HasOperatorAccess() bool {
-	return !v.Absent && !v.NoKey && v.Operator.Err == nil && v.Operator.Status == http.StatusOK
+func (a *HostAnswers) HasOperatorAccess() bool {
+	return !a.Absent && !a.NoKey && a.Operator.Err == nil && a.Operator.Status == http.StatusOK
 }
 
 // maxAnswerBytes limits the part of an answer that is read, in bytes.
 const maxAnswerBytes = 64 << 10
 
 // AskHost sends requests to the handlers of the host. random provides the challenge that the host
-// signs. Failures are recorded in the Visit.
+// signs. Failures are recorded in the HostAnswers.
 func AskHost(ctx context.Context, httpClient *http.Client, urls URLs, random io.Reader) HostAnswers {
-	v := HostAnswers{Absent: urls.Public == "" && len(urls.FunctionURLs) == 0, Edge: urls.Edge, NoKey: urls.OperatorKey == "", DirectAnswers: map[string]Answer{}}
-	if v.Absent {
-		return v
+	answers := HostAnswers{Absent: urls.Public == "" && len(urls.FunctionURLs) == 0, Edge: urls.Edge, NoKey: urls.OperatorKey == "", DirectAnswers: map[string]Answer{}}
+	if answers.Absent {
+		return answers
 	}
 	for function, url := range urls.FunctionURLs {
 		if urls.Edge {
-			v.DirectAnswers[function], _ = fetchAnswer(ctx, httpClient, url+"/health", "")
+			answers.DirectAnswers[function], _ = fetchAnswer(ctx, httpClient, url+"/health", "")
 		}
 	}
 	public := urls.Public
 	if public == "" {
 		public = urls.FunctionURLs["agent"]
 	}
-	v.Health, _ = fetchAnswer(ctx, httpClient, public+"/health", "")
-	v.Agent, _ = fetchAnswer(ctx, httpClient, public+"/.well-known/agent-card.json", "")
-	v.askServices(ctx, httpClient, urls)
-	if v.NoKey {
-		return v
+	answers.Health, _ = fetchAnswer(ctx, httpClient, public+"/health", "")
+	answers.Agent, _ = fetchAnswer(ctx, httpClient, public+"/.well-known/agent-card.json", "")
+	answers.askServices(ctx, httpClient, urls)
+	if answers.NoKey {
+		return answers
 	}
 	if urls.Admin == "" {
-		v.Operator.Err = problem.New(problem.NotFound, "the stage's record has no URL of it")
-		return v
+		answers.Operator.Err = problem.New(problem.NotFound, "the stage's record has no URL of it")
+		return answers
 	}
 	randomBytes := make([]byte, 24)
 	if _, err := io.ReadFull(random, randomBytes); err != nil {
-		v.Operator.Err = err
-		return v
+		answers.Operator.Err = err
+		return answers
 	}
 	challenge := base64.RawURLEncoding.EncodeToString(randomBytes)
 	var body []byte
-	v.Operator, body = fetchAnswer(ctx, httpClient, urls.Admin+"/v1/admin/host?challenge="+challenge, urls.OperatorKey)
-	if v.Operator.Status != http.StatusOK {
-		return v
+	answers.Operator, body = fetchAnswer(ctx, httpClient, urls.Admin+"/v1/admin/host?challenge="+challenge, urls.OperatorKey)
+	if answers.Operator.Status != http.StatusOK {
+		return answers
 	}
-	if err := json.Unmarshal(body, &v.Host); err != nil {
-		v.Operator = Answer{Err: fmt.Errorf("the answer at %s is not an admin API's: %w", urls.Admin, err)}
-		return v
+	if err := json.Unmarshal(body, &answers.Host); err != nil {
+		answers.Operator = Answer{Err: fmt.Errorf("the answer at %s is not an admin API's: %w", urls.Admin, err)}
+		return answers
 	}
-	v.IdentityProved = v.Host.HasValidProof(challenge)
-	return v
+	answers.IdentityProved = answers.Host.HasValidProof(challenge)
+	return answers
 }
 
-// missingGraduation is the path of a graduation that does not exist, so the handler must answer 404 with
-// an error code.
+// missingGraduation is the path of a graduation that does not exist, so the handler must answer 404
+// with an error code.
 const missingGraduation = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
-func (v *HostAnswers) askServices(ctx context.Context, httpClient *http.Client, urls URLs) {
-	if v.NoGate = urls.Graduate == ""; !v.NoGate {
-		v.Graduate, _ = fetchAnswer(ctx, httpClient, urls.Graduate+missingGraduation, "")
+func (a *HostAnswers) askServices(ctx context.Context, httpClient *http.Client, urls URLs) {
+	if a.NoGate = urls.Graduate == ""; !a.NoGate {
+		a.Graduate, _ = fetchAnswer(ctx, httpClient, urls.Graduate+missingGraduation, "")
 	}
-	if v.NoAccounts = urls.Gateway == ""; !v.NoAccounts {
-		v.Gateway, _ = fetchAnswer(ctx, httpClient, urls.Gateway+"/a2a/v1/status", "")
+	if a.NoAccounts = urls.Gateway == ""; !a.NoAccounts {
+		a.Gateway, _ = fetchAnswer(ctx, httpClient, urls.Gateway+"/a2a/v1/status", "")
 	}
-	v.NoRegistry = urls.Registry == "" || urls.Search == ""
-	if v.NoRegistry {
+	a.NoRegistry = urls.Registry == "" || urls.Search == ""
+	if a.NoRegistry {
 		return
 	}
-	v.Registry, _ = fetchAnswer(ctx, httpClient, urls.Registry+"/v1/revocation_list?limit=1", "")
-	v.Log, _ = fetchAnswer(ctx, httpClient, urls.Registry+"/v1/checkpoint", "")
-	v.Search, _ = fetchAnswer(ctx, httpClient, urls.Search+"/v1/search?limit=1", "")
+	a.Registry, _ = fetchAnswer(ctx, httpClient, urls.Registry+"/v1/revocation_list?limit=1", "")
+	a.Log, _ = fetchAnswer(ctx, httpClient, urls.Registry+"/v1/checkpoint", "")
+	a.Search, _ = fetchAnswer(ctx, httpClient, urls.Search+"/v1/search?limit=1", "")
 }
 
 // fetchAnswer sends one request without following redirects, and parses the error code of a refusal.

@@ -1,9 +1,9 @@
 // Package mcpclients adds an MCP server or an ACP agent to the configuration files of clients, such as
 // editors and assistants. Each client is a row of a table.
 //
-// A file keeps its comments, its other content and its mode. The package refuses files that do not
-// parse and symbolic links, and leaves them unchanged. After a crash, either the old or the new
-// file exists. No secret is written: an entry names the environment variable that contains the key.
+// A file keeps its comments, its other content and its mode. The package refuses symbolic links and
+// files that do not parse, and leaves them unchanged. After a crash, either the old or the new file
+// exists. No secret is written: an entry names the environment variable that contains the key.
 package mcpclients
 
 import (
@@ -42,11 +42,11 @@ func SafeEntryName(serverName string) string {
 
 // PathParams contains the values from which the path of a client's file is derived.
 type PathParams struct {
-	OS         string            // runtime.GOOS
-	WorkingDir string            // working directory
+	OS         string // runtime.GOOS
+	WorkingDir string
 	Env        map[string]string // HOME, APPDATA and others
-	HomeDir    string            // home directory of the user
-	EntryName  string            // name of the entry, for clients that have a file for each entry
+	HomeDir    string            // the user's home directory
+	EntryName  string            // used by clients that have a file for each entry
 }
 
 // Client is a client of MCP or ACP. Its row is based on the client's own documentation.
@@ -61,8 +61,8 @@ type Client struct {
 	// urlMembers returns the entry of a server with a URL. It is nil if the client can only start
 	// servers.
 	urlMembers func(url string) []member
-	// bearerMember returns the member that makes the client send the key from an environment variable. It
-	// is nil if the client cannot use a variable in a header.
+	// bearerMember returns the member that makes the client send the key from an environment
+	// variable. It is nil if the client cannot use a variable in a header.
 	bearerMember func(variable string) member
 	// stdioMembers contains the first members of the entry of a started server.
 	stdioMembers []member
@@ -73,7 +73,7 @@ type Client struct {
 	Scope string
 }
 
-// member is a member of an entry. Its value is a bool, a string, a []string or a []field.
+// member is a member of an entry. Its value is a bool, a string, a []string or a []member.
 type member struct {
 	name  string
 	value any
@@ -84,8 +84,8 @@ func membersWithURL(urlMember string, otherMembers any) func(string) []member {
 }
 
 func asMembers(v any) []member {
-	f, _ := v.([]member)
-	return f
+	members, _ := v.([]member)
+	return members
 }
 
 func bearerHeader(prefix, suffix string) func(string) member {
@@ -142,13 +142,13 @@ var MCP = Clients{
 	{
 		// The client's headers cannot contain variables (zed-industries/zed#60459).
 		Name: "zed", TablePath: []string{"context_servers"}, Scope: "you",
-		filePath: zedFile, urlMembers: membersWithURL("url", nil),
+		filePath: zedConfigPath, urlMembers: membersWithURL("url", nil),
 	},
 }
 
 // ACP lists the known clients of ACP. Each client starts its agents itself.
 var ACP = Clients{
-	{Name: "zed", TablePath: []string{"agent_servers"}, Scope: "you", filePath: zedFile, stdioMembers: []member{{"type", "custom"}}},
+	{Name: "zed", TablePath: []string{"agent_servers"}, Scope: "you", filePath: zedConfigPath, stdioMembers: []member{{"type", "custom"}}},
 	{
 		Name: "jetbrains", TablePath: []string{"agent_servers"}, Scope: "you, in each IDE with AI Assistant",
 		filePath: func(p PathParams) string { return filepath.Join(p.HomeDir, ".jetbrains", "acp.json") },
@@ -172,7 +172,7 @@ var ACP = Clients{
 // GeminiAgents is the setting of Gemini CLI that lets it load agents.
 var GeminiAgents = Client{Name: "gemini", TablePath: []string{"experimental"}}
 
-func zedFile(p PathParams) string {
+func zedConfigPath(p PathParams) string {
 	switch config := p.Env["XDG_CONFIG_HOME"]; {
 	case p.OS == "windows":
 		return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
@@ -214,7 +214,7 @@ func (c Clients) Find(name string) (Client, error) {
 	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(c.Names(), ", "), Got: name}
 }
 
-func (c *Client) File(p PathParams) string { return c.filePath(p) }
+func (c *Client) Path(p PathParams) string { return c.filePath(p) }
 
 // StartsServer reports whether the client starts the entry's server instead of connecting to its URL.
 func (c *Client) StartsServer(e Entry) bool {
@@ -244,11 +244,11 @@ func (c *Client) entryMembers(e Entry) []member {
 		variables = append(variables, member{v.Name, v.Value})
 	}
 	if e.KeyVariable != "" && c.inheritMember != nil {
-		f := c.inheritMember(e.KeyVariable)
-		if f.name == "env" {
-			variables = append(variables, asMembers(f.value)...)
+		inheritedMember := c.inheritMember(e.KeyVariable)
+		if inheritedMember.name == "env" {
+			variables = append(variables, asMembers(inheritedMember.value)...)
 		} else {
-			members = append(members, f)
+			members = append(members, inheritedMember)
 		}
 	}
 	if variables != nil {
@@ -257,7 +257,6 @@ func (c *Client) entryMembers(e Entry) []member {
 	return members
 }
 
-// entryValue returns the value of an entry.
 func (c *Client) entryValue(e Entry) any {
 	if e.Value != nil {
 		return e.Value

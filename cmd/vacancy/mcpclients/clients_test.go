@@ -37,7 +37,7 @@ func TestEachClientHasItsFile(t *testing.T) {
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
 			p := PathParams{OS: os, WorkingDir: "/project", HomeDir: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming"}}
-			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
+			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.Path(p)))
 		}
 		for _, one := range entries {
 			fmt.Fprintf(&b, "\n--- %s: started %v, variable named %v ---\n%s", one.what, c.StartsServer(one.entry), one.entry.KeyVariable != "" && c.NamesVariable(one.entry), c.FormatFile(one.entry))
@@ -50,7 +50,7 @@ func TestEachClientHasItsFile(t *testing.T) {
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
 			p := PathParams{OS: os, HomeDir: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming", "LOCALAPPDATA": "/home/me/AppData/Local"}, EntryName: "fox"}
-			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
+			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.Path(p)))
 		}
 		for _, one := range entries {
 			fmt.Fprintf(&b, "\n--- %s: variable named %v ---\n%s", one.what, one.entry.KeyVariable != "" && c.NamesVariable(one.entry), c.FormatFile(one.entry))
@@ -60,7 +60,7 @@ func TestEachClientHasItsFile(t *testing.T) {
 	p := PathParams{OS: "linux", HomeDir: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
 	for name, want := range map[string]string{"zed": "/x/zed/settings.json", "vscode": "/x/Code/User/mcp.json", "codex": "/c/config.toml"} {
 		c, _ := MCP.Find(name)
-		if got := c.File(p); got != want {
+		if got := c.Path(p); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
@@ -166,8 +166,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"codex", "a = 1\nb = = 2", "line 2: "},
 		{"codex", "[a]\n[a]\n", "line 2: "},
 		{"codex", "\nmcp_servers = {}\n", "line 2: mcp_servers: expected tables such as [mcp_servers.fox], got a value"},
-		{"codex", "[mcp_servers]\nfox = {url = \"x\"}\n", "line 2: the entry fox is not a table of its own"},
-		{"codex", "[mcp_servers]\nfox.url = \"x\"\n", "line 2: the entry fox is not a table of its own"},
+		{"codex", "[mcp_servers]\nfox = {url = \"x\"}\n", "line 2: expected a separate table for the entry fox"},
+		{"codex", "[mcp_servers]\nfox.url = \"x\"\n", "line 2: expected a separate table for the entry fox"},
 		{"codex", "[[mcp_servers]]\na = 1\n", "line 1: mcp_servers: expected a table, got a list of tables"},
 		{"codex", "x = " + strings.Repeat("[", 2000), "line 1: more than 1000 brackets are open"},
 	} {
@@ -231,16 +231,16 @@ func TestAFileWithoutContentIsRemoved(t *testing.T) {
 		}
 		return nil, false, nil
 	}
-	if w, err := Update(path, false, remove); !w.Unchanged || err != nil {
+	if w, err := UpdateFile(path, false, remove); !w.Unchanged || err != nil {
 		t.Errorf("a missing file: %+v, %v", w, err)
 	}
 	must(t, os.WriteFile(path, []byte("theirs"), 0o600))
-	if _, err := Update(path, false, remove); !problem.Is(err, problem.Usage) {
+	if _, err := UpdateFile(path, false, remove); !problem.Is(err, problem.Usage) {
 		t.Errorf("another file: %v", err)
 	}
 	must(t, os.WriteFile(path, []byte("ours"), 0o600))
 	for _, dry := range []bool{true, false} {
-		w, err := Update(path, dry, remove)
+		w, err := UpdateFile(path, dry, remove)
 		if _, statErr := os.Stat(path); w.Unchanged || w.Content != nil || err != nil || (statErr == nil) != dry {
 			t.Errorf("dry %v: %+v, %v, then %v", dry, w, err, statErr)
 		}
@@ -337,7 +337,7 @@ func TestACrashLeavesTheOldFileOrTheNewOne(t *testing.T) {
 					died = cause.(string)
 				}
 			}()
-			_, err = c.write(path, fox, func(step string) {
+			_, err = c.writeWithSteps(path, fox, func(step string) {
 				if steps++; steps == n {
 					panic(step)
 				}
@@ -368,7 +368,7 @@ func TestAChangeOfTheClientIsNotLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.json")
 	must(t, os.WriteFile(path, []byte("{}"), 0o600))
 	const theirs = `{"theme": "dark"}`
-	_, err := c.write(path, fox, func(step string) {
+	_, err := c.writeWithSteps(path, fox, func(step string) {
 		if step == "backup" {
 			_ = os.WriteFile(path, []byte(theirs), 0o600)
 		}

@@ -190,8 +190,8 @@ func (l layout) insertMember(b []byte, node *hujson.Value, o *hujson.Object, m m
 	return applyChanges(b, change{last.EndOffset, last.EndOffset, ","}, insertion)
 }
 
-// checkJSONChange decodes a file before and after a change, and returns an error unless the change only added
-// or replaced the entry.
+// checkJSONChange decodes a file before and after a change, and returns an error unless the change
+// only added or replaced the entry.
 func (c *Client) checkJSONChange(old, merged []byte, e Entry) error {
 	before, err := decodeJSON(old)
 	if err != nil {
@@ -232,9 +232,9 @@ func (c *Client) checkDecodedChange(before, after map[string]any, e Entry) error
 	return nil
 }
 
-func membersToMap(fields []member) map[string]any {
+func membersToMap(members []member) map[string]any {
 	m := map[string]any{}
-	for _, f := range fields {
+	for _, f := range members {
 		switch v := f.value.(type) {
 		case bool, string:
 			m[f.name] = v

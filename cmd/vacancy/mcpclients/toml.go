@@ -17,14 +17,14 @@ func (c *Client) formatTOML(e Entry) string {
 	var b, subtables []byte
 	tableName := strings.Join(c.TablePath, ".") + "." + e.Name
 	b = append(b, "["+tableName+"]\n"...)
-	for _, f := range c.entryMembers(e) {
-		switch v := f.value.(type) {
+	for _, m := range c.entryMembers(e) {
+		switch v := m.value.(type) {
 		case string:
-			b = append(canon.AppendString(append(b, f.name+" = "...), v), '\n')
+			b = append(canon.AppendString(append(b, m.name+" = "...), v), '\n')
 		case []string:
-			b = append(appendList(append(b, f.name+" = "...), v), '\n')
+			b = append(appendList(append(b, m.name+" = "...), v), '\n')
 		case []member:
-			subtables = append(subtables, "\n["+tableName+"."+f.name+"]\n"...)
+			subtables = append(subtables, "\n["+tableName+"."+m.name+"]\n"...)
 			for _, sub := range v {
 				subtables = append(canon.AppendString(append(subtables, sub.name+" = "...), sub.value.(string)), '\n')
 			}
@@ -38,7 +38,7 @@ func (c *Client) mergeTOML(old []byte, e Entry) (merged []byte, replaced bool, e
 	if err != nil {
 		return nil, false, err
 	}
-	changes, err := c.findEntryTables(old, e.Name)
+	changes, err := c.findEntryDeletions(old, e.Name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -81,9 +81,9 @@ func decodeTOML(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// findEntryTables returns changes that delete the tables of the named entry. Comments after the last line
-// of a table are not deleted.
-func (c *Client) findEntryTables(b []byte, name string) (deletions []change, err error) {
+// findEntryDeletions returns changes that delete the tables of the named entry. Comments after the
+// last line of a table are not deleted.
+func (c *Client) findEntryDeletions(b []byte, name string) (deletions []change, err error) {
 	var p unstable.Parser
 	p.Reset(b)
 	var table []string

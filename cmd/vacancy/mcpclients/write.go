@@ -31,22 +31,22 @@ type WriteResult struct {
 }
 
 func (c *Client) Write(path string, e Entry) (WriteResult, error) {
-	return c.write(path, e, func(string) {})
+	return c.writeWithSteps(path, e, func(string) {})
 }
 
-// write implements Write. Tests that simulate a crash receive the name of each step by onStep.
-func (c *Client) write(path string, e Entry, onStep func(string)) (w WriteResult, err error) {
-	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, onStep)
+// writeWithSteps implements Write. Tests that simulate a crash get the name of each step from onStep.
+func (c *Client) writeWithSteps(path string, e Entry, onStep func(string)) (w WriteResult, err error) {
+	return rewriteFile(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, onStep)
 }
 
-// Update changes a file with merge, which returns the new content and whether it replaced an entry.
-// If the new content is nil, Update removes the file. If dryRun is true, Update only returns what
-// it would write.
-func Update(path string, dryRun bool, merge func(old []byte) ([]byte, bool, error)) (WriteResult, error) {
-	return update(path, merge, dryRun, func(string) {})
+// UpdateFile changes a file with merge, which returns the new content and whether it replaced an
+// entry. If the new content is nil, UpdateFile removes the file. If dryRun is true, UpdateFile only
+// returns what it would change.
+func UpdateFile(path string, dryRun bool, merge func(old []byte) ([]byte, bool, error)) (WriteResult, error) {
+	return rewriteFile(path, merge, dryRun, func(string) {})
 }
 
-func update(path string, merge func([]byte) ([]byte, bool, error), dryRun bool, onStep func(string)) (w WriteResult, err error) {
+func rewriteFile(path string, merge func([]byte) ([]byte, bool, error), dryRun bool, onStep func(string)) (w WriteResult, err error) {
 	dir := filepath.Dir(path)
 	if err := checkDir(dir); err != nil {
 		return w, err

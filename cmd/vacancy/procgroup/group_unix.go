@@ -12,8 +12,8 @@ import (
 // Shell returns a command that runs a user's command line in a shell.
 func Shell(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
 
-// Own makes a program start in a process group of its own, which also contains the processes that
-// it starts. It must be called before the program starts.
+// Own makes a program start in its own process group. The group also contains the processes that
+// the program starts. Own must be called before the program starts.
 func Own(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // IsAlive reports whether a process of the program's group runs.

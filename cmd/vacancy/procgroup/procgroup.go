@@ -1,4 +1,5 @@
-// Package procgroup ends a program together with the processes that it started. It imports no packages of the host.
+// Package procgroup ends a program together with the processes that it started. It imports no
+// packages of the host.
 package procgroup
 
 import "time"

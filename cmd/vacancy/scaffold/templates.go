@@ -109,8 +109,9 @@ var (
 	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
 )
 
-// FindLanguage returns the language of the program in a folder and the command that starts the program. The
-// command is "" if the folder contains no program. exists reports whether the folder contains a file.
+// FindLanguage returns the language of the program in a folder, and the command that starts the
+// program. The command is "" if the folder contains no program. exists reports whether the folder
+// contains a file.
 func FindLanguage(exists func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {

@@ -1,5 +1,6 @@
-// Package sessionlog writes the log of an ACP session below the root of the session: one JSON object per line, in
-// .vaultspec/logs/SESSION.log, which only its owner may read. It imports no packages of the host.
+// Package sessionlog writes the log of an ACP session below the root of the session: one JSON
+// object per line, in .vaultspec/logs/SESSION.log, which only its owner may read. It imports no
+// packages of the host.
 //
 // A log must contain only names, sizes and states, and neither file contents nor tool arguments.
 package sessionlog

@@ -11,9 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// format names the current format of a record. In the two earlier formats, Context is always set. The
-// oldest format also has a member "swapped", which is ignored, because each deployment replaces the
-// code of all functions.
+// Formats of a record. In the two earlier formats, Context is always set. The oldest format also has
+// a member "swapped", which is ignored, because each deployment replaces the code of all functions.
 const (
 	recordFormat   = "vacancy-stage/4"
 	previousFormat = "vacancy-stage/3"

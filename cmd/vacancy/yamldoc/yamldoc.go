@@ -18,9 +18,9 @@ import (
 // MaxBytes limits a document in bytes.
 const MaxBytes = 1 << 20
 
-// ToJSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so that the
-// receiver checks what the user wrote. In YAML, it rejects aliases, tags and multiple documents, and
-// it treats dates as strings.
+// ToJSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so
+// that the receiver checks what the user wrote. In YAML, it rejects aliases, tags and multiple
+// documents, and it treats dates as strings.
 func ToJSON(doc []byte) (json.RawMessage, error) {
 	doc = canon.TrimByteOrderMark(doc)
 	if json.Valid(doc) {

@@ -111,7 +111,7 @@ func (d *Dir) Open(name string) (*Identity, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, info.Mode().Perm())
+		return nil, problem.New(problem.Forbidden, "%s can be read by other users (mode %04o); run chmod 600 on it, and consider whether the key is still secret", path, info.Mode().Perm())
 	}
 	b, err := readLimited(path, f)
 	if err != nil {
@@ -137,8 +137,8 @@ func quoteTruncated(s string) string {
 	}, s) + `"`
 }
 
-// maxFileBytes limits the size of every file that this package reads. The largest is an export with a
-// long logbook.
+// maxFileBytes limits the size of every file that this package reads. The largest is an export with
+// a long logbook.
 const maxFileBytes = 256 << 20
 
 func readFileLimited(path string) ([]byte, error) {

@@ -17,8 +17,8 @@ const defaultFile = ".default"
 
 const toldMarker = "told"
 
-// Default returns the name of the default identity, or "", and whether the user was told that this
-// identity signs by default.
+// Default returns the name of the default identity, or "". userTold is true if the user was told
+// that this identity signs by default.
 func (d *Dir) Default() (name string, userTold bool, err error) {
 	b, err := os.ReadFile(filepath.Join(d.Dir, defaultFile))
 	if errors.Is(err, fs.ErrNotExist) {

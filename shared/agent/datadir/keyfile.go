@@ -9,12 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyFormat is the format of our key files. They also have the members of the key.json of the reference
-// implementation, so that the latter can read them.
+// keyFormat is the format of the key files of this package. The reference implementation can also
+// read them, because they have the members of its key.json.
 const keyFormat = "vacancy-key/1"
 
-// Values of key_storage: the reference implementation stores the seed in the key file, or in the keyring
-// of the operating system.
+// Values of key_storage: the seed is in the key file, or in the keyring of the operating system.
 const (
 	storagePlain   = "plaintext"
 	storageKeyring = "keyring"
@@ -27,7 +26,7 @@ func appendKeyFile(dst []byte, k *identity.Key) []byte {
 		keyFormat, storagePlain, k.ID(), hex.EncodeToString(seed))
 }
 
-// keyDoc is a key file of ours or of the reference.
+// keyDoc is a key file of this package or of the reference implementation.
 type keyDoc struct {
 	Format  string `json:"format"`
 	Storage string `json:"key_storage"`
@@ -60,8 +59,8 @@ func parseKeyFile(path string, b []byte) (*identity.Key, error) {
 	return doc.identityKey(path)
 }
 
-// identityKey returns the key of the document's seed. It returns an error if the document's id differs,
-// because a seed pasted into the wrong file would sign as another identity.
+// identityKey returns the key of the document's seed. It returns an error if the document's id
+// differs, because a seed pasted into the wrong file would sign as another identity.
 func (k keyDoc) identityKey(path string) (*identity.Key, error) {
 	seed, err := hex.DecodeString(k.Seed)
 	if err != nil || len(seed) != identity.Size {

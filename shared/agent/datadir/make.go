@@ -12,9 +12,9 @@ import (
 )
 
 // Create creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
-// All files are written and synced in a temporary directory that is then renamed, so that after a
-// crash the identity exists completely or not at all. Create rejects an existing name before it
-// writes the key, and again if the rename fails.
+// A crash must not leave an incomplete identity. All files are therefore written and synced in a
+// temporary directory, which is then renamed. Create rejects an existing name before it writes the
+// key, and again if the rename fails.
 func (d *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func nameTakenError(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q exists already, in %s; a key is never overwritten", name, dir)
 }
 
-// checkNewKey rejects a key that another identity in h already has. Each identity would store its own
-// chains, and the calls of one identity would make the chains of the other invalid.
+// checkNewKey rejects a key that another identity in d already has. Each identity would store its
+// own chains, and the calls of one identity would make the chains of the other invalid.
 func (d *Dir) checkNewKey(b Bundle) error {
 	names, err := d.Names()
 	if err != nil {

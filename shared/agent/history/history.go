@@ -35,8 +35,8 @@ type Result struct {
 }
 
 const (
-	// maxLineBytes limits the bytes of a line. A line contains a call and its answer, each with its text
-	// twice: as text, and in the signed message.
+	// maxLineBytes limits the size of a line. A line contains a call and its answer, each with its
+	// text twice: as text, and in the signed message.
 	maxLineBytes = 8 << 20
 	// maxFindings limits the findings that are described individually.
 	maxFindings = 100
@@ -48,10 +48,10 @@ const (
 // IsHistory reports whether a file that starts with head is a history printed by vacancy chain --json.
 func IsHistory(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"position":`)) }
 
-// Check verifies the entries of a history, one per line: positions, epochs, numbers, times, links,
-// signatures, the binding of answers to calls, and that each decision belongs to one call. The page
-// /web/chains returns the same findings. Memory grows only with the number of answers. The error is
-// the reader's.
+// Check verifies the entries of a history, one per line. It checks positions, epochs, numbers,
+// times, links, signatures, the binding of answers to calls, and that each decision belongs to one
+// call. The page /web/chains returns the same findings. Memory grows only with the number of
+// decisions. Check returns only errors of r.
 func Check(r io.Reader) (Result, error) {
 	c := checker{startEpoch: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -59,13 +59,13 @@ func Check(r io.Reader) (Result, error) {
 		line, err := readLine(lines)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			return c.result(), nil
+			return c.finish(), nil
 		case errors.Is(err, errLineTooLong):
 			c.reportFault("entry", "line %d: the line is too long", c.entryCount+1)
-			return c.result(), nil
+			return c.finish(), nil
 		case errors.Is(err, io.EOF):
 			c.reportFault("entry", "line %d: the file ends before the end of the line", c.entryCount+1)
-			return c.result(), nil
+			return c.finish(), nil
 		case err != nil:
 			return Result{}, err
 		}
@@ -215,8 +215,8 @@ func (c *checker) checkPosition(e *export.Entry) {
 	}
 }
 
-// messageFacts contains an entry's data about a message. Only an answer has a key, and a reset has
-// no number.
+// messageFacts contains an entry's data about a message. Only an answer has a key, which binds it
+// to its call. A reset has no number.
 type messageFacts struct {
 	kind string // call, reset or answer
 	seq  int64
@@ -305,7 +305,7 @@ func (c *checker) addDecision(e *export.Entry) error {
 	return nil
 }
 
-func (c *checker) result() Result {
+func (c *checker) finish() Result {
 	c.checkAnswers()
 	if c.faultCount > len(c.findings) {
 		c.findings = append(c.findings, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.faultCount-maxFindings)})

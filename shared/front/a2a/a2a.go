@@ -1,12 +1,12 @@
 // Package a2a serves vacants to A2A clients. At one URL it serves JSON-RPC in versions 1.0 and 0.3,
 // and below that URL the HTTP+JSON binding of 1.0 and the agent card.
 //
-// The package translates between A2A and the host: all messages go through host/a2a/task to host/call.
-// At any one path, an unknown vacant, a closed child (which only its parent may call) and an unknown
-// route get the same answer, byte for byte, so that clients cannot find out which children exist. If a
-// message contains an envelope (a signed call), its signature is verified on the received bytes. Only
-// the owner of a task can find the task. If a request for a stream is refused, the response contains
-// the error and no other events.
+// The package translates between A2A and the host: all messages go through host/a2a/task to
+// host/call. Clients cannot find out which closed children exist. (Only its parent may call a
+// closed child.) At any one path, a closed child, an unknown vacant and an unknown route get the
+// same answer, byte for byte. If a message contains an envelope (a signed call), its signature is
+// verified on the received bytes. Only the owner of a task can find the task. If a request for a
+// stream is refused, the response contains the error and no other events.
 package a2a
 
 import (
@@ -142,8 +142,8 @@ const (
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// recordExtension records whether the client lists a2awire.Extension in a header, and echoes the
-// header if it does.
+// recordExtension sets hasExtension if a request header lists a2awire.Extension. The response then
+// names the extension in the same header.
 func (r *request) recordExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {

@@ -48,7 +48,7 @@ var refusals = []struct {
 	{"a time that is none", `{"jsonrpc":"2.0","id":1,"method":"ListTasks","params":{"statusTimestampAfter":"yesterday"}}`, "-32602", "statusTimestampAfter"},
 	{"both spellings", send(`{"message":{"messageId":"a","message_id":"b","role":"ROLE_USER","parts":[{"text":"a"}]}}`), "-32602", "messageId: expected one spelling"},
 	{"a role of 0.3 in 1.0", send(`{"message":{"role":"user","parts":[{"text":"a"}]}}`), "-32602", "role: expected ROLE_USER or ROLE_AGENT"},
-	{"the role of an agent", send(`{"message":{"role":"ROLE_AGENT","parts":[{"text":"a"}]}}`), "-32602", "role: expected a user's"},
+	{"the role of an agent", send(`{"message":{"role":"ROLE_AGENT","parts":[{"text":"a"}]}}`), "-32602", "role: expected the role of a user"},
 	{"no parts", send(`{"message":{"role":"ROLE_USER","parts":[]}}`), "-32602", "parts: expected at least one part"},
 	{"a part of two kinds", send(`{"message":{"role":"ROLE_USER","parts":[{"text":"a","url":"b"}]}}`), "-32602", "exactly one of text, raw, url, data"},
 	{"a part of no kind", send(`{"message":{"role":"ROLE_USER","parts":[{"kind":"text"}]}}`), "-32602", "exactly one of text, raw, url, data"},

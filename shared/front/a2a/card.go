@@ -88,8 +88,8 @@ func (a *api) servePage(r *request, p *publicPage, cacheControl string) {
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// cardCache caches signed cards, because signing takes longer than the rest of a card, and KMS
-// charges for each signature.
+// cardCache caches signed cards. Signing a card takes longer than building it, and KMS charges for
+// each signature.
 type cardCache struct {
 	mu    sync.Mutex
 	pages map[cardKey]*publicPage
@@ -144,10 +144,10 @@ func textArray(values ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// buildSignedCard builds a card and signs it once for each way in which clients reconstruct the signed bytes:
-// from the JSON as served, from the members of 1.0, and from the members of 0.3 without default values,
-// in ASCII. The card omits members with a default value, because clients that decode it into types drop
-// them. Such clients also drop empty members, of which the card has one: security of 0.3.
+// buildSignedCard builds a card and signs it several times, because clients reconstruct the signed
+// bytes in different ways: from the JSON as served, from the members of 1.0, or from the members of
+// 0.3 in ASCII. Clients that decode a card into types lose members with default values, so the card
+// has no such members. They also lose empty members, so the payload for 0.3 omits empty members.
 func (a *api) buildSignedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, form cardForm) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
@@ -256,9 +256,9 @@ func acceptsGuests(v *vacants.Record) bool {
 	return v.Price.AdmitsGuests()
 }
 
-// hasExtendedCard reports whether a vacant has an extended card. A vacant has one if it answers only keys
-// of accounts. The guests of other vacants (callers without a key) would learn no more from an extended
-// card than from the public card.
+// hasExtendedCard reports whether a vacant has an extended card, which is the case if it answers
+// only keys of accounts. For other vacants, an extended card would tell guests (callers without a
+// key) no more than the public card.
 func (a *api) hasExtendedCard(v *vacants.Record) bool { return a.AcceptsKeys(v) && !acceptsGuests(v) }
 
 // bearerScheme is the name of the security scheme of account keys.
@@ -281,9 +281,9 @@ const (
 	inBothVersions = inVersion1 | inVersion03
 )
 
-// securityScheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3,
-// it has a member "type". If versions contains only 0.3, scheme omits "type", because that card
-// omits members with default values.
+// securityScheme returns a security scheme. In 1.0, a scheme contains an object whose name states
+// the type. In 0.3, a scheme has a member "type". If versions contains only 0.3, "type" is omitted,
+// because members03 omits members with default values.
 func securityScheme(versions versionSet, name, objectName, schemeType string, detail canon.Member) canon.Member {
 	var members []canon.Member
 	if versions&inVersion03 != 0 {
@@ -307,8 +307,8 @@ func (b *cardBuilder) securitySchemes(versions versionSet) canon.Member {
 	return member("securitySchemes", canon.NewObject(list...))
 }
 
-// priceMembers returns the members about the price: the maximum price of a call, its unit, and the
-// components of a price by tokens, each per million tokens.
+// priceMembers returns the members about the price: the maximum price of a call and its unit. If
+// tokens have a price, it adds the flat price and the prices of a million input and output tokens.
 func (b *cardBuilder) priceMembers() []canon.Member {
 	amount := func(m money.Amount) string { return strconv.FormatInt(int64(m), 10) }
 	p := b.record.Price

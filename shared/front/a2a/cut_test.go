@@ -176,7 +176,7 @@ func (c *cutting) Infer(context.Context, substrate.Request) iter.Seq2[substrate.
 			before(len(pieces))
 		}
 		if yield(substrate.Usage{InputTokens: 1000, OutputTokens: 40, Turns: 0}, nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }
@@ -584,7 +584,7 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	must(c.t, err)
 	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
 	s := c.linked()
-	workers := c.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{&queued{}}, Turns: 1})
+	workers := c.server.OpenQueuedA2A(serve.Queues{Tasks: taskQueue{&queued{}}, MaxTurns: 1})
 	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
 	if out := workers.Tasks.Send(t.Context(), c.vacant, e, call.Credential{}, "203.0.113.1"); out.State != call.Pending {
 		t.Fatalf("the call is %q, %v, want pending", out.State, out.Problem)

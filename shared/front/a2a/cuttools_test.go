@@ -58,7 +58,7 @@ func (m *asksEcho) change(f func()) {
 // Infer implements substrate.Substrate.
 func (m *asksEcho) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		isAgain := r.Turns[len(r.Turns)-1].Role == substrate.Tools
+		isAgain := r.Turns[len(r.Turns)-1].Role == substrate.RoleTools
 		m.change(func() {
 			switch size := requestSize(&r); {
 			case !isAgain:
@@ -89,7 +89,7 @@ func (m *asksEcho) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 		if !isAgain {
 			const arguments = `{"message":"7"}`
 			name := r.Tools[0].Name
-			_ = text("Let me see. ") && report(1000, 40) && say(substrate.ToolCall{ID: "1", Name: name, Arguments: arguments}, m.unlessReported(len(name)+len(arguments))) && yield(substrate.ToolUse, nil)
+			_ = text("Let me see. ") && report(1000, 40) && say(substrate.ToolCall{ID: "1", Name: name, Arguments: arguments}, m.unlessReported(len(name)+len(arguments))) && yield(substrate.FinishToolUse, nil)
 			m.change(func() { m.events = 2 })
 			return
 		}
@@ -98,7 +98,7 @@ func (m *asksEcho) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 		if !m.reports {
 			m.change(func() { m.bytes = [2]int{} }) // tokens of a complete answer that nobody reported cost nothing
 		}
-		_ = ok && yield(substrate.Stop, nil)
+		_ = ok && yield(substrate.FinishStop, nil)
 	}
 }
 

@@ -41,7 +41,7 @@ var (
 
 	taskBusy        = faultKind{-32004, "TASK_BUSY", http.StatusConflict, "FAILED_PRECONDITION"}
 	notAccepting    = faultKind{-32004, "NOT_ACCEPTING", http.StatusLocked, "FAILED_PRECONDITION"}
-	gone            = faultKind{-32004, "GONE", http.StatusGone, "FAILED_PRECONDITION"}
+	vacantGone      = faultKind{-32004, "GONE", http.StatusGone, "FAILED_PRECONDITION"}
 	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
 )
 
@@ -78,7 +78,7 @@ func faultOf(err error) *fault {
 	case problem.NotAccepting:
 		f.kind = notAccepting
 	case problem.Gone:
-		f.kind = gone
+		f.kind = vacantGone
 	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCapReached:
 		f.kind = paymentRequired
 	case problem.Conflict:
@@ -98,7 +98,8 @@ func faultOf(err error) *fault {
 	return f
 }
 
-// refusalMetadata returns the members that the refusal has in the host's own protocol (PROTOCOL §6).
+// refusalMetadata returns the members that the refusal has in the host's own protocol (PROTOCOL
+// §6).
 func refusalMetadata(o *call.Outcome) map[string]string {
 	m := map[string]string{"code": o.Problem.Kind.String()}
 	if o.State != "" {
@@ -164,7 +165,8 @@ type restError struct {
 	Details []errorInfo `json:"details"`
 }
 
-// grpcStatusNames maps HTTP statuses to their gRPC names. All other statuses map to INVALID_ARGUMENT.
+// grpcStatusNames maps HTTP statuses to their gRPC names. All other statuses map to
+// INVALID_ARGUMENT.
 var grpcStatusNames = map[int]string{
 	http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
 	http.StatusMethodNotAllowed: "UNIMPLEMENTED", http.StatusConflict: "ABORTED", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",

@@ -56,12 +56,12 @@ func (m remembered) Infer(_ context.Context, r substrate.Request) iter.Seq2[subs
 		m.turns.Add(1)
 		var said []string
 		for _, t := range r.Turns {
-			if t.Role == substrate.Caller {
+			if t.Role == substrate.RoleCaller {
 				said = append(said, t.Text)
 			}
 		}
 		if yield(substrate.Text(strings.Join(said, "+")), nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }

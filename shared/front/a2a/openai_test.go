@@ -169,7 +169,7 @@ func countingWorld(t *testing.T) *counting {
 					yield(nil, problem.New(problem.SubstrateBusy, "the model is busy"))
 					return
 				}
-				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{InputTokens: 11, OutputTokens: 7, CachedTokens: 3}, nil) && yield(substrate.Stop, nil)
+				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{InputTokens: 11, OutputTokens: 7, CachedTokens: 3}, nil) && yield(substrate.FinishStop, nil)
 			}), nil
 		}
 	}).runs()

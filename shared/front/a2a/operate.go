@@ -74,9 +74,9 @@ func (a *api) serveExtendedCard(r *request) error {
 	return err
 }
 
-// taskRef returns a reference to a task that belongs to the sender of a request. The request has no
-// message, so the sender is the vacant that signed the Vacancy-Caller header, or else a caller that
-// does not sign.
+// taskRef returns a reference to a task of the request's sender. The request has no signed message.
+// The sender is therefore the vacant that signed the header Vacancy-Caller. If the header is
+// missing, it is a caller that does not sign.
 func (a *api) taskRef(r *request, id string) (task.Ref, error) {
 	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
 	signer, err := a.Callers.Identify(r.Request, r.body)
@@ -123,21 +123,21 @@ func (a *api) listTasks(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	list := task.ListRequest{Ref: ref, ListOwner: ref.Owner, Context: q.Context, State: q.State, UpdatedAfter: q.UpdatedAfter, PageSize: q.PageSize, PageToken: q.PageToken}
+	listRequest := task.ListRequest{Ref: ref, ListOwner: ref.Owner, Context: q.Context, State: q.State, UpdatedAfter: q.UpdatedAfter, PageSize: q.PageSize, PageToken: q.PageToken}
 	if ref.Owner == call.GuestOwner {
-		// A guest (a caller without a key) may list the tasks of a conversation if it knows the
-		// context id, which the host created and which cannot be guessed.
-		isOwn, err := a.Guests.IsHostContextID(r.Context(), r.Vacant.ID, q.Context)
+		// A guest (a caller without a key) may list the tasks of a conversation if it sends a context id
+		// that the host created. Such an id cannot be guessed.
+		isHostContext, err := a.Guests.IsHostContextID(r.Context(), r.Vacant.ID, q.Context)
 		if err != nil {
 			return err
 		}
-		list.ListOwner = call.Owner{}
-		if isOwn {
+		listRequest.ListOwner = call.Owner{}
+		if isHostContext {
 			key, err := r.DeriveKey(r.Context(), ref.Owner, q.Context)
 			if err != nil {
 				return err
 			}
-			list.ListOwner = call.KeyOwner(key.ID())
+			listRequest.ListOwner = call.KeyOwner(key.ID())
 		}
 	}
 	writePage := func(page *task.Page) {
@@ -152,11 +152,11 @@ func (a *api) listTasks(r *request, params []byte) error {
 		_ = c.Flush()
 		_ = c.SetWriteDeadline(time.Time{}) // the connection is reused
 	}
-	if list.ListOwner.IsZero() {
+	if listRequest.ListOwner.IsZero() {
 		writePage(&task.Page{})
 		return nil
 	}
-	return a.Tasks.List(r.Context(), list, writePage)
+	return a.Tasks.List(r.Context(), listRequest, writePage)
 }
 
 func (r *request) viewTask(t *task.Task, historyLength *int) *task.Task {

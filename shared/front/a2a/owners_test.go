@@ -85,7 +85,7 @@ func identified(t *testing.T) *world {
 	})
 	tasks := a2a.New(a2a.Config{
 		Service: callers, Push: agents.Push,
-		Callers: caller.Verifier{URL: w.server.Vacants.Base, IsRevoked: w.server.Registry.IsRevoked, Now: w.now},
+		Callers: caller.Verifier{URL: w.server.Vacants.BaseURL, IsRevoked: w.server.Registry.IsRevoked, Now: w.now},
 	})
 	w.http.Config.Handler = serve.Handlers{Plain: callers, Protocols: []plain.Protocol{
 		{Protocol: &protocol.OpenAI, Serve: openai.Handler(callers, nil)}, {Protocol: &protocol.A2A, Serve: tasks.Handle},

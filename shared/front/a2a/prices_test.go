@@ -126,7 +126,7 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 		c.HasAccounts = true
 		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) {
 			return said(func(_ substrate.Request, yield func(substrate.Event, error) bool) {
-				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{InputTokens: 10, OutputTokens: 20}, nil)) && yield(map[bool]substrate.FinishReason{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
+				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{InputTokens: 10, OutputTokens: 20}, nil)) && yield(map[bool]substrate.FinishReason{false: substrate.FinishStop, true: substrate.FinishLength}[cut.Load()], nil)
 			}), nil
 		}
 	}).runs()}

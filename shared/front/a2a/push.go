@@ -44,7 +44,7 @@ func (a *api) servePushConfigs(r *request, params []byte) error {
 		a.writeResult(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])
 		return nil
 	}
-	configs, err := a.Tasks.PushConfigs(r.Context(), ref)
+	configs, err := a.Tasks.ListPushConfigs(r.Context(), ref)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 func TestAReplayFindsNoTaskButItsOwn(t *testing.T) {
 	q := newQueued(t)
 	q.create("sut", "conformance")
-	sut, ok, err := q.server.Vacants.ShowNamed(t.Context(), "sut")
+	sut, ok, err := q.server.Vacants.FindCachedByName(t.Context(), "sut")
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

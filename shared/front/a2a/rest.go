@@ -80,8 +80,8 @@ func (a *api) serveREST(r *request, route restRoute) error {
 	if err != nil {
 		return err
 	}
-	// A POST has its parameters in the body, which may be empty only if the path names a task. Other
-	// requests have their parameters in the path and the query.
+	// A POST has its parameters in the body. If the path names a task, the body may be empty, except
+	// to create a push configuration. Other requests have their parameters in the path and the query.
 	if r.Method == http.MethodPost && (route.taskID == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.readBody(); err != nil {
 			return err

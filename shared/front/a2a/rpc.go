@@ -143,8 +143,8 @@ func (a *api) writeFault(r *request, f *fault) {
 		// gets the error.
 		r.isNotification = r.isNotification && f.kind != invalidRequest && f.kind != methodNotFound && f.kind != invalidParams
 		if isStream := r.op == a2awire.Stream || r.op == a2awire.Subscribe; isStream && !r.isNotification && !r.isUnwrapped && !r.Options.LegacyErrors {
-			// Clients of a stream read only events, so the error is sent as an event. A vacant with
-			// OldErrors sends JSON, which the conformance kit expects.
+			// Clients of a stream read only events, so the error is sent as an event. If LegacyErrors is
+			// set, the error is sent as JSON, which the conformance kit expects.
 			r.NewStream(&eventRenderer{r: r}).End(f)
 		} else {
 			r.writeResponse(http.StatusOK, mediaJSON, r.encodeRPCError(f))
@@ -152,7 +152,7 @@ func (a *api) writeFault(r *request, f *fault) {
 		r.Log(cmp.Or(f.logVerdict, f.kind.reason), http.StatusOK, f)
 		return
 	}
-	// A2A 1.0.0 had other statuses for some errors. OldErrors selects them for the conformance kit,
+	// A2A 1.0.0 had other statuses for some errors. LegacyErrors selects them for the conformance kit,
 	// which is older than 1.0.1.
 	olderStatuses := map[int]int{taskNotCancelable.rpcCode: http.StatusConflict, contentTypeNotSupported.rpcCode: http.StatusUnsupportedMediaType}
 	if status := olderStatuses[f.kind.rpcCode]; status != 0 && r.Options.LegacyErrors {
@@ -198,8 +198,8 @@ func (a *api) writeResult(r *request, result []byte) {
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// answerMedia returns the media type of an answer of the REST binding: the type that the client accepts,
-// otherwise the type of the request's body, otherwise A2A's type.
+// answerMedia returns the media type of an answer of the REST binding: the type that the client
+// accepts, otherwise the type of the request's body, otherwise A2A's type.
 func (r *request) answerMedia() string {
 	for _, header := range []string{"Accept", "Content-Type"} {
 		value := strings.ToLower(strings.Join(r.Request.Header.Values(header), ","))

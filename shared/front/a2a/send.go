@@ -18,21 +18,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// sendMessage answers a message with its task or with a stream of the task's events. If the vacant's
-// conformance options make the message bare, send answers with a message instead of a task.
+// sendMessage answers a message with its task or with a stream of the task's events. If the
+// vacant's conformance options require an answer without a task, sendMessage answers with a
+// message.
 func (a *api) sendMessage(r *request, params []byte) error {
-	q, err := a2awire.DecodeSend(r.dialect, params)
+	sendReq, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {
 		return err
 	}
-	turn, err := a.newTurn(r, &q)
+	turn, err := a.newTurn(r, &sendReq)
 	if err == nil {
 		err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 	}
 	if err != nil {
 		return err
 	}
-	isStream, isBare := r.op == a2awire.Stream, r.Options.IsAnsweredWithoutTask(&q.Message)
+	isStream, isBare := r.op == a2awire.Stream, r.Options.IsAnsweredWithoutTask(&sendReq.Message)
 	var t task.Task
 	var ref task.Ref
 	switch {
@@ -45,7 +46,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 			// function may not run code after its handler has returned.
 			defer func() { <-done }()
 		}
-	case q.ReturnImmediately && !isBare:
+	case sendReq.ReturnImmediately && !isBare:
 		t, err = a.Tasks.Enqueue(r.Context(), *turn)
 	default:
 		t, err = r.Run(r.Context(), turn, plain.WaitOptions{})
@@ -68,7 +69,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 		return err
 	}
 	if isStream && !isBare {
-		s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID}, historyLength: q.HistoryLength})
+		s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID}, historyLength: sendReq.HistoryLength})
 		if !turn.Continue {
 			return s.Follow(ref, 0, a.Tasks.FollowTurn)
 		}
@@ -83,7 +84,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 	}
 	r.Line.CutReason = t.Status.CutReason()
 	if !isBare || !isStream && t.Status.Message == nil {
-		a.writeResult(r, a2awire.EncodeSendResult(r.dialect, r.viewTask(&t, q.HistoryLength)))
+		a.writeResult(r, a2awire.EncodeSendResult(r.dialect, r.viewTask(&t, sendReq.HistoryLength)))
 		return nil
 	}
 	m := *r.viewTask(&t, nil).Status.Message
@@ -98,25 +99,25 @@ func (a *api) sendMessage(r *request, params []byte) error {
 	return nil
 }
 
-// newTurn returns the turn of a message, or an error if the vacant cannot answer the message. If the
-// message has no envelope, the host signs it.
-func (a *api) newTurn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error) {
-	m, outputModes := q.Message, plain.OutputModes(&r.Vacant)
-	accepted := len(q.OutputModes) == 0 || slices.ContainsFunc(q.OutputModes, func(accepted string) bool {
+// newTurn returns the turn of a message, or an error if the vacant cannot answer the message. If
+// the message has no envelope, the host signs it.
+func (a *api) newTurn(r *request, sendReq *a2awire.SendRequest) (t *task.Turn, err error) {
+	m, outputModes := sendReq.Message, plain.OutputModes(&r.Vacant)
+	accepted := len(sendReq.OutputModes) == 0 || slices.ContainsFunc(sendReq.OutputModes, func(accepted string) bool {
 		media, _, _ := strings.Cut(accepted, ";")
 		media = strings.ToLower(strings.TrimSpace(media))
 		return slices.Contains(outputModes, media) || media == "text/*" || media == "*/*" || media == "*"
 	})
-	var unfitErr error
+	var messageErr error
 	switch {
 	case r.dialect == a2awire.V03 && m.ID == "": // required in 1.0 too, but clients of 1.0 omit it
-		unfitErr = problem.Invalid("messageId", "an id that the client makes", "none")
+		messageErr = problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
-		unfitErr = problem.Invalid("role", "a user's", string(m.Role))
+		messageErr = problem.Invalid("role", "the role of a user", string(m.Role))
 	case !accepted:
-		unfitErr = newFault(contentTypeNotSupported, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(outputModes, ", "), strings.Join(q.OutputModes, ", ")))
+		messageErr = newFault(contentTypeNotSupported, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(outputModes, ", "), strings.Join(sendReq.OutputModes, ", ")))
 	default:
-		unfitErr = plain.CheckParts(&m, func(i int, p *task.Part) error {
+		messageErr = plain.CheckParts(&m, func(i int, p *task.Part) error {
 			if r.AcceptsPart(p) {
 				return nil
 			}
@@ -125,15 +126,14 @@ func (a *api) newTurn(r *request, q *a2awire.SendRequest) (t *task.Turn, err err
 	}
 	e, err := a2awire.ParseEnvelope(&m)
 	switch {
-	case unfitErr != nil && (e != nil || err != nil):
-		err = unfitErr
+	case messageErr != nil && (e != nil || err != nil):
+		err = messageErr
 	case err != nil:
 	case e != nil:
 		r.hasExtension, r.Signed = true, true
-		// The task's id is derived from the envelope, so the same bytes find the same task. The
-		// task that the message names is read only after the envelope is accepted as new: the
-		// signature does not cover that name, so the owner of an old envelope could otherwise test
-		// which tasks exist.
+		// The task's id is derived from the envelope, so the same bytes find the same task. The signature
+		// does not cover m.Task, so the owner of an old envelope could try many ids to test which tasks
+		// exist. The task m.Task is therefore read only after the envelope is accepted as new.
 		owner := call.KeyOwner(e.From)
 		t = &task.Turn{
 			Ref:       task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTaskID(e.Hash())},
@@ -153,16 +153,16 @@ func (a *api) newTurn(r *request, q *a2awire.SendRequest) (t *task.Turn, err err
 			m.ID = "m-" + t.ID
 		}
 		t.Message = m
-	case unfitErr == nil && r.KeylessAccess() == vacants.KeylessOff:
+	case messageErr == nil && r.KeylessAccess() == vacants.KeylessOff:
 		err = newExtensionRequired()
 	default:
-		t, err = r.NewTurn(r.Context(), m, unfitErr)
+		t, err = r.NewTurn(r.Context(), m, messageErr)
 	}
-	if err == nil && q.Push != nil {
-		err = a.preparePushConfig(r, q.Push)
+	if err == nil && sendReq.Push != nil {
+		err = a.preparePushConfig(r, sendReq.Push)
 	}
 	if err == nil {
-		t.Push = q.Push
+		t.Push = sendReq.Push
 	}
 	return t, err
 }

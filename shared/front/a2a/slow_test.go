@@ -74,7 +74,7 @@ func (s *thinker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subs
 		s.limits <- time.Until(end)
 		select {
 		case <-s.release:
-			_ = yield(substrate.Text("thought"), nil) && yield(substrate.Stop, nil)
+			_ = yield(substrate.Text("thought"), nil) && yield(substrate.FinishStop, nil)
 		case <-ctx.Done():
 			yield(nil, ctx.Err())
 		}
@@ -464,7 +464,7 @@ func everywhere(t *testing.T, test func(*testing.T, *world, *thinker), changes .
 	})
 	t.Run("workers", func(t *testing.T) {
 		s := newThinker()
-		q := newQueuedWith(t, serve.Queues{Turns: 64}, append(changes, s.with)...)
+		q := newQueuedWith(t, serve.Queues{MaxTurns: 64}, append(changes, s.with)...)
 		q.workers(64)
 		test(t, q.world, s)
 	})

@@ -23,13 +23,13 @@ func (a *api) subscribe(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	after, lastID := 0, r.Request.Header.Get("Last-Event-ID")
+	afterNumber, lastID := 0, r.Request.Header.Get("Last-Event-ID")
 	if lastID != "" {
-		if after, err = strconv.Atoi(lastID); err != nil || after < 0 || after > lastNumber {
+		if afterNumber, err = strconv.Atoi(lastID); err != nil || afterNumber < 0 || afterNumber > lastNumber {
 			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.QuoteTruncated(lastID))
 		}
 	}
-	if t.Status.State.IsTerminal() && (lastID == "" || after == lastNumber) {
+	if t.Status.State.IsTerminal() && (lastID == "" || afterNumber == lastNumber) {
 		return newFault(unsupportedOperation, "task "+t.ID+" has ended ("+string(t.Status.State)+"); read it with GetTask")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.MaxSubscription)
@@ -38,9 +38,9 @@ func (a *api) subscribe(r *request, params []byte) error {
 	s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID, Context: t.Context}})
 	if lastID == "" {
 		s.Send(task.NumberedEvent{Number: lastNumber, Event: task.Event{Task: &t}})
-		after = lastNumber
+		afterNumber = lastNumber
 	}
-	return s.Follow(ref, after, a.Tasks.Follow)
+	return s.Follow(ref, afterNumber, a.Tasks.Follow)
 }
 
 type eventRenderer struct {

@@ -44,9 +44,9 @@ func talker(string) (substrate.Substrate, error) {
 				return
 			}
 		}
-		end := substrate.Stop
+		end := substrate.FinishStop
 		if strings.HasPrefix(asked, "too long") {
-			end = substrate.Length
+			end = substrate.FinishLength
 		}
 		yield(end, nil)
 	}), nil
@@ -249,7 +249,7 @@ func TestPiecesOfATextComeAsTheAgentSaysThem(t *testing.T) {
 					return
 				}
 				<-heard
-				_ = yield(substrate.Text("two"), nil) && yield(substrate.Stop, nil)
+				_ = yield(substrate.Text("two"), nil) && yield(substrate.FinishStop, nil)
 			}), nil
 		}
 	}).runs()
@@ -357,7 +357,7 @@ func TestAHeaderBoundsThePriceEverywhere(t *testing.T) {
 			t.Errorf("%s, both: %d %s", name, got.status, got.body)
 		}
 		if name != "text" {
-			if got := send("?max_price=5;x"); !strings.Contains(got.body, "max_price: expected a query that decodes") {
+			if got := send("?max_price=5;x"); !strings.Contains(got.body, "max_price: expected a query that can be decoded completely") {
 				t.Errorf("%s, a query that does not decode: %d %s", name, got.status, got.body)
 			}
 		}

@@ -29,7 +29,7 @@ func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substr
 		select {
 		case <-time.After(time.Duration(s)):
 			if yield(substrate.Text("at last"), nil) {
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 		case <-ctx.Done():
 			yield(nil, substrate.ContextError(ctx, "the agent"))

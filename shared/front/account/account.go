@@ -3,9 +3,9 @@
 // payment provider.
 //
 // A tenant's request can read and change only the account of its key. No key or link that a key
-// creates has more rights than that key. A test key can list, create and revoke test keys; all
-// other operations refuse it, because balance, usage, receipts, changes and links are live data. A
-// secret appears only in the answer that creates it.
+// creates has more rights than that key. A test key can only list, create and revoke test keys,
+// because balance, usage, receipts, changes and links are live data. A secret appears only in the
+// answer that creates it.
 package account
 
 import (
@@ -93,8 +93,8 @@ func OperatorRoutes(b *billing.Billing, receipts *Receipts) []op.Route {
 
 func (d *api) operatorRoutes(s op.Server) []op.Route {
 	return append(d.twinRoutes(s),
-		op.NewRoute(s, OpenAccount, d.open),
-		op.NewRoute(s, ListAccounts, d.listPage),
+		op.NewRoute(s, OpenAccount, d.openAccount),
+		op.NewRoute(s, ListAccounts, d.listAccounts),
 		op.NewRoute(s, CreditAccount, d.moveMoney((*billing.Billing).Credit)),
 		op.NewRoute(s, AdjustAccount, d.moveMoney((*billing.Billing).Adjust)),
 		op.NewRoute(s, SetLine, changeHandler(d, func(ctx context.Context, id string, b Sum) (billing.Account, error) {
@@ -131,8 +131,8 @@ func (d *api) operatorRoutes(s op.Server) []op.Route {
 		op.NewRoute(s, GetOperatorUsage, d.operatorUsage))
 }
 
-// TenantHandler returns the handler of the tenants' routes. If payments is nil, the payment routes answer
-// with 404.
+// TenantHandler returns the handler of the tenants' routes. If payments is nil, the payment routes
+// answer with 404.
 func TenantHandler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
 	d := &api{Billing: b, receipts: receipts, payments: payments}
 	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.RoutesByPath(d.tenantRoutes(op.Server{Keys: b})...))
@@ -164,7 +164,7 @@ func (d *api) twinRoutes(s op.Server) []op.Route {
 			result.Key = op.CallerOf(ctx).Key
 			return result, err
 		})),
-		op.NewTwinRoute(s, ListChanges.Twin, withAccount(d, d.changePage)),
+		op.NewTwinRoute(s, ListChanges.Twin, withAccount(d, d.listChanges)),
 		op.NewTwinRoute(s, GetUsage.Twin, d.accountUsage),
 		op.NewTwinRoute(s, GetStatement.Twin, d.monthStatement),
 		op.NewTwinRoute(s, ListKeys.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, _ Ref) (Keys, error) {
@@ -184,14 +184,15 @@ func (d *api) twinRoutes(s op.Server) []op.Route {
 			}
 			return d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 		})),
-		op.NewTwinRoute(s, LinkCaller.Twin, d.link),
+		op.NewTwinRoute(s, LinkCaller.Twin, d.linkCaller),
 		op.NewTwinRoute(s, UnlinkCaller.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, in CallerRef) (op.None, error) {
 			return op.None{}, d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
 		})),
 	}
 }
 
-// findAccount returns the account that the operator's request names, or the account of the caller's key.
+// findAccount returns the account that the operator's request names, or the account of the caller's
+// key.
 func (d *api) findAccount(ctx context.Context, in accountNamer) (billing.Account, error) {
 	sender := op.CallerOf(ctx)
 	if sender.IsOperator {
@@ -217,8 +218,8 @@ func changeHandler[Body any](d *api, f func(ctx context.Context, id string, b Bo
 	})
 }
 
-// fullAccount returns an account with its balance, held amount and links. If err is not nil, it only
-// returns err.
+// fullAccount returns an account with its balance, held amount and links. If err is not nil, it
+// only returns err.
 func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -228,10 +229,10 @@ func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Ac
 		return result, err
 	}
 	// Held is the sum of all changes, minus the balance and the spending that usage includes.
-	held, err := d.Sum(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
+	heldAmount, err := d.SumChanges(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
 	if err == nil {
-		err = usage.EachSpent(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
-			held -= spent
+		err = usage.EachSpentDay(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
+			heldAmount -= spent
 			return nil
 		})
 	}
@@ -240,8 +241,8 @@ func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Ac
 	}
 	// The three values are read one after another. If a credit is added between the reads, or
 	// finished calls are added to usage, the difference may be negative.
-	held = max(held-result.Balance, 0)
-	result.Held = &held
+	heldAmount = max(heldAmount-result.Balance, 0)
+	result.Held = &heldAmount
 	result.Links, err = d.Billing.Links(ctx, a.ID)
 	return result, err
 }
@@ -255,7 +256,7 @@ func (d *api) accountWithBalance(ctx context.Context, a *billing.Account) (Accou
 	return Account{Account: *a, Balance: balance, Host: hostID}, err
 }
 
-func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
+func (d *api) openAccount(ctx context.Context, in op.Body[Opening]) (Account, error) {
 	a, err := d.OpenAccount(ctx, in.Body.Tenant, in.Body.Shards)
 	return d.fullAccount(ctx, a, err)
 }
@@ -267,7 +268,7 @@ const maxPageSize = 100
 // pageSize limits the requested page size. Zero requests the maximum.
 func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPageSize), maxPageSize)) }
 
-func (d *api) listPage(ctx context.Context, in ListRequest) (page Page, err error) {
+func (d *api) listAccounts(ctx context.Context, in ListRequest) (page Page, err error) {
 	accounts, next, err := d.Accounts(ctx, in.Cursor, pageSize(in.Limit))
 	if err != nil {
 		return page, err
@@ -304,7 +305,7 @@ func (d *api) moveMoney(changeBalance func(b *billing.Billing, ctx context.Conte
 	})
 }
 
-func (d *api) changePage(ctx context.Context, a *billing.Account, in ChangesRequest) (Changes, error) {
+func (d *api) listChanges(ctx context.Context, a *billing.Account, in ChangesRequest) (Changes, error) {
 	from := max(in.From, 1)
 	entries, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
 	page := Changes{Changes: make([]Change, len(entries)), Next: from + uint64(len(entries))}
@@ -324,7 +325,7 @@ func (l *Linked) SetHeaders(http.Header) int {
 	return 0
 }
 
-func (d *api) link(ctx context.Context, in Request[Claim]) (Linked, error) {
+func (d *api) linkCaller(ctx context.Context, in Request[Claim]) (Linked, error) {
 	if billing.IsUnlinkClaim(in.Body.Claim) {
 		// The signer of a claim may end its link without a key.
 		return Linked{}, d.UnlinkByClaim(ctx, in.Body.Claim)

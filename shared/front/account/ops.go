@@ -33,8 +33,8 @@ func IsTenantPath(path string) bool {
 	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
 
-// IdempotencyHeader is the header of the idempotency key. Requests with the same key move money only
-// once.
+// IdempotencyHeader is the header of the idempotency key. Requests with the same key move money
+// only once.
 const IdempotencyHeader = "Idempotency-Key"
 
 const maxBodyBytes = 16 << 10
@@ -91,15 +91,16 @@ var (
 // keys uses the account of the key.
 type Twin[In accountNamer, Out any] struct{ op.Twin[In, Out] }
 
-// accountNamer is a request about an account. account returns the account's tenant or id, or "" if the
-// request is about the account of the key that sent it.
+// accountNamer is a request about an account. account returns the account's tenant or id, or "" for
+// the account of the key that sent the request.
 type accountNamer interface{ account() string }
 
-// newTwin returns a Twin whose two paths end with path. demand is the permission that a key needs.
-func newTwin[In accountNamer, Out any](method, path string, demand billing.KeyRequirement, doc string) Twin[In, Out] {
+// newTwin returns a Twin whose two paths end with path. requirement specifies the permission that a
+// key needs.
+func newTwin[In accountNamer, Out any](method, path string, requirement billing.KeyRequirement, doc string) Twin[In, Out] {
 	operatorOp := op.Op[In, Out]{Method: method, Path: accountPath + path, MaxBody: maxBodyBytes, Doc: doc}
 	keyOp := operatorOp
-	keyOp.Access.Key = demand
+	keyOp.Access.Key = requirement
 	keyOp.Path = TenantPath + path
 	if strings.HasPrefix(path, "/keys") || path == "/usage" {
 		keyOp.Path = "/v1" + path
@@ -112,8 +113,8 @@ func (t Twin[In, Out]) withStatusCreated() Twin[In, Out] {
 	return t
 }
 
-// withOptionalKey returns t with a route for keys that also accepts requests without a key. If a request needs
-// a key, the handler calls op.RequireKey.
+// withOptionalKey returns t with a route for keys that also accepts requests without a key. If a
+// request needs a key, the handler calls op.RequireKey.
 func (t Twin[In, Out]) withOptionalKey() Twin[In, Out] {
 	t.Key.Access.Anybody = true
 	return t
@@ -158,7 +159,7 @@ type (
 		Limit uint64 `query:"limit"`
 	}
 	// Span selects hours of usage and their grouping. From and Until are UTC days or hours; if they
-	// are "", the span is the current month. By is one of ByHour to BySubject.
+	// are "", the span is the current month. By is one of the constants ByHour to BySubject.
 	Span struct {
 		From  string `query:"from"`
 		Until string `query:"until"`
@@ -168,7 +169,7 @@ type (
 		Ref
 		Span
 	}
-	// MonthRequest is a month of an account, for example 2026-11. If it is "", it is the current month.
+	// MonthRequest requests a month of an account, for example 2026-11. "" means the current month.
 	MonthRequest struct {
 		Ref
 		Month string `query:"month"`

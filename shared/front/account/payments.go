@@ -40,8 +40,8 @@ func (d *api) showCheckoutReturn(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// receiveStripeEvent receives a webhook. Stripe repeats a webhook for days until it gets status 200, so the
-// answer is sent only after the complete event is stored.
+// receiveStripeEvent receives a webhook. Stripe repeats a webhook for days until it gets status
+// 200. The answer is therefore sent only after the complete event is stored.
 func (d *api) receiveStripeEvent(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpapi.ReadBody(w, r, maxEventBytes)
 	if err != nil {

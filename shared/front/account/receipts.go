@@ -40,8 +40,8 @@ const LastPosition = "last"
 
 func receiptNotFound() error { return problem.New(problem.NotFound, "no such receipt") }
 
-// receiptHandler returns the handler that answers with the receipt of a call. Parties that may not read
-// the receipt get NotFound.
+// receiptHandler returns the handler that answers with the receipt of a call. Parties that may not
+// read the receipt get NotFound.
 func (d *api) receiptHandler(canRead func(*http.Request, call.Pair, *call.RequestRow) (bool, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err1 := identity.ParseID(r.PathValue("caller"))
@@ -74,7 +74,7 @@ func (d *api) receiptHandler(canRead func(*http.Request, call.Pair, *call.Reques
 			return err
 		}
 		rcpt := receipt.Receipt{
-			Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(requestRow.Position), Request: requestRow.Hash, Reply: responseRow.Hash, Time: canon.FormatTime(responseRow.Time),
+			Caller: pair.Caller, Vacant: pair.Vacant, Position: int64(requestRow.Position), RequestHash: requestRow.Hash, ReplyHash: responseRow.Hash, Time: canon.FormatTime(responseRow.Time),
 			PriceVersion: int64(requestRow.PriceVersion), Price: price.String(), Hold: int64(requestRow.Price), Charge: int64(money.Amount(responseRow.Charge)), Payment: "account", CutReason: string(responseRow.CutReason),
 		}
 		if responseRow.Usage != nil {

@@ -79,7 +79,8 @@ type Statement struct {
 // maxSpan limits the span of one answer.
 const maxSpan = 400 * 24 * time.Hour
 
-// parse parses the span. The default is the current UTC month until now.
+// parse parses the span. The default is the current UTC month until an hour from now, which
+// includes the current hour.
 func (s Span) parse(now time.Time) (from, until time.Time, grouping string, err error) {
 	now = now.UTC()
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -169,9 +170,9 @@ func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err e
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := usageGroups{grouping, map[Line]*usage.Counts{}}, usageGroups{grouping, map[Line]*usage.Counts{}}
 	if grouping == BySubject {
-		// The line without a subject must contain only the usage that no subject caused. The usage
-		// of the subjects is subtracted from it here, because EachPaid below adds all usage of the
-		// account.
+		// The line without a subject must contain only usage that no subject caused. EachPaidHour below
+		// adds the complete usage of the account to this line. The usage of all subjects is therefore
+		// subtracted here.
 		subjects, err := d.Subjects(ctx, a.ID)
 		if err != nil {
 			return u, err
@@ -182,7 +183,7 @@ func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err e
 		}
 		unattributed := &usage.Counts{}
 		paid.lines[Line{}] = unattributed
-		err = usage.EachBySubject(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
+		err = usage.EachSubjectHour(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 			key := Line{Subject: h.Subject}
 			if s := subjectByID[h.Subject]; s != nil {
 				key.Issuer, key.Name = s.Issuer, s.Name
@@ -198,10 +199,10 @@ func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err e
 			return u, err
 		}
 	}
-	if err := usage.EachPaid(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
+	if err := usage.EachPaidHour(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
 		return u, err
 	}
-	if err := usage.EachOwned(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
+	if err := usage.EachOwnedHour(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
 		return u, err
 	}
 	err = booking.EachUsageEvent(ctx, d.Store, a.ID, from, until, func(e booking.UsageEvent) error {
@@ -218,7 +219,7 @@ func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
 		return u, err
 	}
 	earned := usageGroups{grouping, map[Line]*usage.Counts{}}
-	err = usage.EachOwned(ctx, d.Store, "", from, until, earned.add)
+	err = usage.EachOwnedHour(ctx, d.Store, "", from, until, earned.add)
 	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sortedLines(), Events: []Event{}}, err
 }
 
@@ -236,12 +237,12 @@ func (d *api) monthStatement(ctx context.Context, in MonthRequest) (s Statement,
 		return s, err
 	}
 	s = Statement{Tenant: a.Tenant, Month: from.Format("2006-01")}
-	err = usage.EachPaid(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
+	err = usage.EachPaidHour(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 		s.Spent += h.Charge
 		return nil
 	})
 	if err == nil {
-		err = usage.EachOwned(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
+		err = usage.EachOwnedHour(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
 			s.Gross += h.Charge
 			s.Fee += h.Fee
 			return nil
@@ -254,7 +255,7 @@ func (d *api) monthStatement(ctx context.Context, in MonthRequest) (s Statement,
 		})
 	}
 	if err == nil {
-		s.Credited, err = d.Sum(ctx, &a, func(c billing.Change) money.Amount {
+		s.Credited, err = d.SumChanges(ctx, &a, func(c billing.Change) money.Amount {
 			if c.Kind == billing.CreditLineSet || c.Time.Before(from) || !c.Time.Before(until) {
 				return 0
 			}

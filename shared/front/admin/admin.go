@@ -45,9 +45,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// SocketHost is the Host header of requests to the admin socket of a single machine. The name never
-// resolves (RFC 6761), so no page can be served from it, and no other name can be rebound to reach
-// the handler.
+// SocketHost is the Host header of requests to the admin socket of a single machine. It protects
+// the handler from pages in a browser. The name never resolves (RFC 6761), so no page has this
+// host, and requests with another Host are refused.
 const SocketHost = "admin.vacancy.invalid"
 
 // Prefix is the prefix of all paths of the operator's routes.
@@ -80,8 +80,8 @@ type Config struct {
 	// receipts. If RenewReceiptKey is nil, another process creates the key.
 	RenewReceiptKey func(context.Context) error
 	Seal            func(context.Context) (Sealed, error)
-	// GraduationsHandler answers POST /v1/graduations, for operators whose host does not serve its public
-	// listener.
+	// GraduationsHandler answers POST /v1/graduations, for operators whose host does not serve its
+	// public listener.
 	GraduationsHandler http.Handler
 	// Billing contains the accounts of tenants. It is nil on a host without accounts and prices.
 	Billing *billing.Billing
@@ -103,9 +103,9 @@ type Config struct {
 }
 
 // Handler returns the handler of all operations: the operations of this package (ops.go) and of
-// accounts (account.OperatorRoutes), the routes in c.More, and POST /v1/graduations, which the public
-// handler also serves. A refusal is a JSON object with the members "detail" and "code", and "field"
-// if a single input is wrong.
+// accounts (account.OperatorRoutes), the routes in c.ExtraRoutes, and POST /v1/graduations, which
+// the public handler also serves. A refusal is a JSON object with the members "detail" and "code",
+// and "field" if a single input is wrong.
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	routes := op.RoutesByPath(slices.Concat(d.routes(op.Server{OperatorOnly: true}), d.streamRoutes(), account.OperatorRoutes(c.Billing, c.Receipts), c.ExtraRoutes)...)
@@ -142,10 +142,10 @@ func (d *api) routes(s op.Server) []op.Route {
 	agentSecretsAPI, paymentKeysAPI := secretsAPI{c.Vacants.Resources.Secrets, true}, secretsAPI{c.PaymentKeys, false}
 	return slices.Concat(
 		[]op.Route{
-			op.NewRoute(s, CreateVacant, d.create),
-			op.NewRoute(s, ListVacants, d.list),
-			op.NewRoute(s, ShowVacant, withVacant(d, d.show)),
-			op.NewRoute(s, UpdateVacant, d.update),
+			op.NewRoute(s, CreateVacant, d.createVacant),
+			op.NewRoute(s, ListVacants, d.listVacants),
+			op.NewRoute(s, ShowVacant, withVacant(d, d.showVacant)),
+			op.NewRoute(s, UpdateVacant, d.updateVacant),
 			op.NewRoute(s, DeleteVacant, d.commandHandler(c.Vacants.Delete)),
 			op.NewRoute(s, CheckVacant, withVacant(d, d.checkAgent)), op.NewRoute(s, GetTools, withVacant(d, d.tools)), op.NewRoute(s, GetToolTexts, withVacant(d, d.toolTexts)),
 			op.NewRoute(s, PauseVacant, d.commandHandler(c.Vacants.Pause)),
@@ -156,8 +156,8 @@ func (d *api) routes(s op.Server) []op.Route {
 				updated, err := c.Vacants.ForgetAnswers(ctx, rec.ID, in.Body.Caller, in.Body.ContextID)
 				return vacantOf(&updated), err
 			})),
-			op.NewRoute(s, ExportVacant, withVacant(d, d.export)),
-			op.NewRoute(s, PublishVacant, d.publish),
+			op.NewRoute(s, ExportVacant, withVacant(d, d.exportVacant)),
+			op.NewRoute(s, PublishVacant, d.publishVacant),
 			op.NewRoute(s, UnpublishVacant, withVacant(d, func(ctx context.Context, rec *vacants.Record, _ VacantRef) (Published, error) {
 				return publishedOf(c.Vacants.Unpublish(ctx, rec.ID))
 			})),
@@ -223,9 +223,9 @@ func (d *api) routes(s op.Server) []op.Route {
 		op.RoutesIf(c.Vacants.Registry != nil, "this host has no registry", op.NewRoute(s, SetListing, d.setListing)),
 		op.RoutesIf(c.ChildReport != nil, "this host does not list children", op.NewRoute(s, ListChildren, withVacant(d, d.children))),
 		op.RoutesIf(c.Recount != nil, "this host does not recount usage", op.NewRoute(s, RecountUsage, ignoreInput[op.None](c.Recount))),
-		op.RoutesIf(c.Seal != nil, "this host does not seal its log here", op.NewRoute(s, SealLog, ignoreInput[op.IgnoredBody](c.Seal))),
+		op.RoutesIf(c.Seal != nil, "another process seals the log of this host", op.NewRoute(s, SealLog, ignoreInput[op.IgnoredBody](c.Seal))),
 		op.RoutesIf(c.Status != nil, "this host has no status", op.NewRoute(s, GetStatus, ignoreInput[op.None](c.Status))),
-		op.RoutesIf(c.Reindex != nil, "this host does not rebuild its index here", op.NewRoute(s, Reindex, ignoreInput[op.IgnoredBody](c.Reindex))),
+		op.RoutesIf(c.Reindex != nil, "another process rebuilds the index of this host", op.NewRoute(s, Reindex, ignoreInput[op.IgnoredBody](c.Reindex))),
 	)
 }
 
@@ -239,9 +239,9 @@ func (d *api) httpAPI() httpapi.API {
 	return httpapi.API{Name: "admin", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
-// guard refuses requests that do not come from a command-line client. Browsers reveal themselves by
-// Origin or Sec-Fetch headers, and a rebound name appears in Host. Answers have no CORS header, so
-// a page cannot even read a refusal.
+// guard refuses requests that do not come from a command-line client. A browser sends Origin or
+// Sec-Fetch headers. After DNS rebinding, Host contains the name of the page's site. Answers have
+// no CORS header, so a page cannot even read a refusal.
 func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -265,7 +265,7 @@ func streamHandler(h http.Handler) httpapi.Handler {
 	}
 }
 
-func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) {
+func (d *api) createVacant(ctx context.Context, in op.Body[Creation]) (Vacant, error) {
 	defer clear(in.Body.Import) // the import may contain a seed
 	spec, err := in.Body.createSpec()
 	if err != nil {
@@ -288,7 +288,7 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 	return vacantOf(&rec), err
 }
 
-func (d *api) list(ctx context.Context, in VacantsRequest) (VacantPage, error) {
+func (d *api) listVacants(ctx context.Context, in VacantsRequest) (VacantPage, error) {
 	listPage := d.Vacants.List
 	if in.All {
 		listPage = d.Vacants.ListAll
@@ -301,19 +301,19 @@ func (d *api) list(ctx context.Context, in VacantsRequest) (VacantPage, error) {
 	for i := range records {
 		page.Vacants = append(page.Vacants, vacantOf(&records[i]))
 	}
-	return page, d.enrich(ctx, page.Vacants)
+	return page, d.enrichVacants(ctx, page.Vacants)
 }
 
-func (d *api) show(ctx context.Context, rec *vacants.Record, _ VacantRef) (Vacant, error) {
+func (d *api) showVacant(ctx context.Context, rec *vacants.Record, _ VacantRef) (Vacant, error) {
 	list := []Vacant{vacantOf(rec)}
-	err := d.enrich(ctx, list)
+	err := d.enrichVacants(ctx, list)
 	return list[0], err
 }
 
-// enrich adds data that vacants' records do not contain: their visibility in the registry, whether
+// enrichVacants adds data that vacants' records do not contain: their visibility in the registry, whether
 // a worker is connected, and today's calls. It reads one registration per vacant, and the usage of
 // the day once per tenant.
-func (d *api) enrich(ctx context.Context, list []Vacant) error {
+func (d *api) enrichVacants(ctx context.Context, list []Vacant) error {
 	if d.Vacants.Registry != nil {
 		ids := make([]identity.ID, len(list))
 		for i := range list {
@@ -370,8 +370,8 @@ func (d *api) commandHandler(command func(context.Context, identity.ID) (vacants
 	})
 }
 
-// export returns a vacant with its private key. Intermediaries must not store the answer.
-func (d *api) export(ctx context.Context, rec *vacants.Record, _ VacantRef) (op.Raw[any], error) {
+// exportVacant returns a vacant with its private key. Intermediaries must not store the answer.
+func (d *api) exportVacant(ctx context.Context, rec *vacants.Record, _ VacantRef) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// maxCreationBytes limits the body of a creation, in bytes. The body may contain a logbook and chains.
+// maxCreationBytes limits the body of a creation, in bytes. The body may contain a logbook and
+// chains.
 const maxCreationBytes = 16 << 20
 
 func bodyLimits() canon.Limits { return httpapi.Limits(maxCreationBytes) }
@@ -22,8 +23,8 @@ func bodyLimits() canon.Limits { return httpapi.Limits(maxCreationBytes) }
 // defaultSubstrate is the substrate of a creation that names none.
 const defaultSubstrate = "echo"
 
-// importedVacant is the output of `vacancy export`. Its name and card are ignored, because the creation
-// names the vacant and the host signs a new card.
+// importedVacant is the output of `vacancy export`. Its name and card are ignored, because the
+// creation names the vacant and the host signs a new card.
 type importedVacant struct {
 	Seed     seed            `json:"seed_hex"`
 	ID       string          `json:"id"`
@@ -37,9 +38,9 @@ type importedVacant struct {
 	Card     json.RawMessage `json:"card" canon:"null"`
 }
 
-// createSpec returns the specification of the vacant to create. An import provides the key, manifest,
-// logbook and chains, and also the agent if the creation specifies neither an agent nor a
-// substrate.
+// createSpec returns the specification of the vacant to create. An import provides the key,
+// manifest, logbook and chains. It also provides the agent, unless the creation specifies an agent
+// or a substrate.
 func (n *Creation) createSpec() (s vacants.CreateSpec, err error) {
 	s = vacants.CreateSpec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
 	if s.CallTimeout, err = vacants.ParseCallTimeout(n.CallTimeout); err != nil {

@@ -86,8 +86,8 @@ func (d *api) createChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned,
 	return Spawned{}, err
 }
 
-// resolveEndpoints returns the URLs to which the child's agent sends requests. If the child would inherit
-// its parent's plan, endpoints sets the default substrate.
+// resolveEndpoints returns the URLs to which the child's agent sends requests. If the child would
+// inherit its parent's plan, resolveEndpoints sets the default substrate.
 func (d *api) resolveEndpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string, error) {
 	agent := spec.Agent
 	switch {

@@ -41,7 +41,8 @@ type Creation struct {
 
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// AllVacants returns the vacants of all pages. If includeDeleted is set, it includes deleted vacants.
+// AllVacants returns the vacants of all pages. If includeDeleted is set, it includes deleted
+// vacants.
 func (c Client) AllVacants(ctx context.Context, includeDeleted bool) iter.Seq2[Vacant, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
 		p, err := ListVacants.Call(ctx, c, VacantsRequest{All: includeDeleted, Cursor: cursor})

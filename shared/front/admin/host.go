@@ -34,9 +34,9 @@ const maxChallengeBytes = 128
 // challengeChars are the characters of hexadecimal and of both base64 alphabets.
 const challengeChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// ProofBytes returns the bytes that the host signs for a challenge. No other signature of this project
-// has the same prefix. The bytes contain the host and its URL, so a proof is valid for only one
-// host.
+// ProofBytes returns the bytes that the host signs for a challenge. No other text that this project
+// signs has the same prefix. The bytes contain the host and its URL, so a proof is valid for only
+// one host.
 func (h *Host) ProofBytes(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }
@@ -77,7 +77,7 @@ func (d *api) describeHost(ctx context.Context) (Host, error) {
 	if h.ID, err = d.Vacants.HostID(ctx); err != nil {
 		return h, err
 	}
-	h.URL, err = d.Vacants.Base(ctx)
+	h.URL, err = d.Vacants.BaseURL(ctx)
 	return h, err
 }
 
@@ -85,7 +85,7 @@ type HostURL struct {
 	URL string `json:"url"`
 }
 
-// setHost sets the public URL and signs cards again that contain another URL.
+// setHost sets the public URL and signs all cards again that contain another URL.
 func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
 	signedCards, err := d.Vacants.SetURL(ctx, in.Body.URL)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// KeyChecker checks the operator's key in constant time. The error is of kind Unauthorized if the key
-// is wrong, or Unavailable if the key cannot be checked.
+// KeyChecker checks the operator's key in constant time. The error is of kind Unauthorized if the
+// key is wrong, or Unavailable if the key cannot be checked.
 type KeyChecker interface {
 	Check(ctx context.Context, key string) error
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest. If
-// Path is D4, the birth path with two parents, SecondParent is the name or id of the second parent.
-// The second parent must also be on this host, because both parents sign.
+// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest.
+// SecondParent is the name or id of the second parent. It is for D4, the birth path with two
+// parents. Both parents sign, so the second parent must also be on this host.
 type Spawning struct {
 	Path       composite.BirthPath `json:"path"`
 	Name       string              `json:"name"`
@@ -20,7 +20,7 @@ type Spawning struct {
 	// Agent is an alternative to Substrate.
 	Agent          json.RawMessage          `json:"agent,omitempty" canon:"null"`
 	Tools          []string                 `json:"tools,omitempty"`
-	Rule           string                   `json:"rule,omitempty"` // rule that the child gets in addition, if Path is D1
+	Rule           string                   `json:"rule,omitempty"` // additional rule of the child, if Path is D1
 	SecondParent   string                   `json:"with,omitempty"`
 	Reachability   composite.Reachability   `json:"reach,omitempty"`
 	OutboundPolicy composite.OutboundPolicy `json:"outbound,omitempty"`
@@ -41,8 +41,8 @@ func (s *Spawned) SetHeaders(http.Header) int {
 	return 0
 }
 
-// Validate implements op.Validator. It checks that the text is safe to print, and that the child has a
-// manifest signed by itself and its parent.
+// Validate implements op.Validator. It checks that the text is safe to print, and that the child
+// has a manifest signed by itself and its parent.
 func (s *Spawned) Validate() error {
 	if err := s.Vacant.Validate(); err != nil {
 		return err
@@ -86,10 +86,10 @@ func (c *Children) Validate() error {
 func (p *Plan) Validate() error { return p.Vacant.Validate() }
 
 // Child is a child with the outcome of its parent's calls. Calls is the number of calls that the
-// child accepted. Of the last Decided calls, Failures failed, and MedianLatencyMS is the median latency of
-// the others in milliseconds, or null if there are none. UnavailableReason is the reason why the
-// parent cannot call the child (its state, or "deleted"), or "". Calls that the parent could not
-// make for this reason are not counted.
+// child accepted. FailedCalls is the number of failures among the last DecidedCalls calls.
+// MedianLatencyMS is the median latency of the answered calls among them in milliseconds, or null
+// if there are none. If the parent cannot call the child, UnavailableReason is the child's state or
+// "deleted". Calls that the parent could not make are not counted.
 type Child struct {
 	Vacant          Vacant              `json:"vacant"`
 	Path            composite.BirthPath `json:"path"`

@@ -270,7 +270,7 @@ func TestGraduationStatusHasItsEvidence(t *testing.T) {
 		Attempt: graduation.Attempt{ID: graduation.ID{Child: child, Position: 2}, Policy: gate.DefaultPolicy(), StartedAt: at, DueAt: at.Add(time.Minute)},
 		Phase:   graduation.Refused, Step: gate.StepCollusion, DecidedAt: at,
 		Refusal:  &graduation.Refusal{Error: "GraduationCollusionError", Kind: problem.CollusionFound.String(), Detail: "too alike", Step: gate.StepCollusion},
-		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.RoleParent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true}}}}},
+		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), PairFindings: []gate.Finding{{Role: gate.RoleParent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true}}}}},
 	}
 	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{attempt: refused} })
 	c := client(t, h)

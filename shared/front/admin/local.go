@@ -15,7 +15,7 @@ type Sealed struct {
 }
 
 // Status describes a running host. Calls, Failed, Canceled and Refused count the calls that have
-// ended since Started. Calls includes Failed and Canceled, but not Refused.
+// ended since StartedAt. Calls includes Failed and Canceled, but not Refused.
 type Status struct {
 	URL       string    `json:"url"`
 	DataDir   string    `json:"data"`
@@ -31,8 +31,7 @@ type Status struct {
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
 	JournalBytes int64 `json:"journal_bytes"`
-	// Stored describes the format of the data, which determines the programs that can read the
-	// data. It is zero for hosts of earlier versions.
+	// Stored describes the format of the data. It is zero for hosts of earlier versions.
 	Stored Stored `json:"stored,omitzero"`
 	// FreeBytes is the free space on the data directory's disk, or negative if it is unknown. Below
 	// MinFreeBytes, a public host refuses requests that write.
@@ -43,7 +42,7 @@ type Status struct {
 	RestoredAt   time.Time `json:"restored,omitzero"`
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
 	// OldestTextExpiry is the time at which the oldest stored message texts become unreadable, because
-	// their key is destroyed, or the zero time.
+	// their key is destroyed. It may be the zero time.
 	OldestTextExpiry time.Time `json:"texts_end,omitzero"`
 }
 

@@ -62,8 +62,8 @@ func (d *api) names(ctx context.Context, in NamesRequest) (Names, error) {
 
 func nameOf(r *vacants.ReservedName) Name {
 	n := Name{Name: r.Name, Tenant: r.Tenant}
-	if !r.Deleted.IsZero() {
-		n.Deleted = &r.Deleted
+	if !r.DeletedID.IsZero() {
+		n.Deleted = &r.DeletedID
 	}
 	return n
 }

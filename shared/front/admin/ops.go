@@ -31,8 +31,8 @@ var (
 )
 
 // The operations on vacants. Only the operator may use ExportVacant, because its answer contains
-// the private key of a vacant. Otherwise a thief of an account key could permanently take over the
-// vacants of its tenant.
+// the private key of a vacant. A thief of an account key must not be able to take over the tenant's
+// vacants permanently.
 var (
 	CreateVacant        = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changeAccess, MaxBody: maxCreationBytes, Wipe: true, Doc: "creates a vacant"}
 	ListVacants         = op.Op[VacantsRequest, VacantPage]{Method: "GET", Path: vacantsPath, Access: readAccess, Doc: "lists vacants by name"}
@@ -107,7 +107,7 @@ func newSecretOps(path, kind string) SecretOps {
 	}
 }
 
-// AgentSecrets belong to the host or to a tenant. PaymentKeys belong to the host: the keys of the
+// AgentSecrets is for secrets of the host or of a tenant. PaymentKeys is for the host's keys of the
 // payment provider (stripe, stripe-webhook).
 var (
 	AgentSecrets = newSecretOps(Prefix+"secrets", "the secrets of agents")
@@ -174,8 +174,8 @@ type (
 	NameRef struct {
 		Name string `path:"name"`
 	}
-	// ToolTextsRequest selects the last calls of a caller that were answered or have failed. The default
-	// and the maximum of Last are 20.
+	// ToolTextsRequest selects the last calls of a caller that were answered or have failed. The
+	// default and the maximum of Last are 20.
 	ToolTextsRequest struct {
 		VacantRef
 		Caller identity.ID `query:"caller"`
@@ -197,8 +197,8 @@ type (
 		VacantRef
 		Version Version `query:"version"`
 	}
-	// SetAgentRequest is the next version of a vacant's agent. After is the expected current version. If
-	// After is nil, any current version is replaced.
+	// SetAgentRequest is the next version of a vacant's agent. After is the expected current version.
+	// If After is nil, any current version is replaced.
 	SetAgentRequest struct {
 		VacantRequest[op.Raw[definition.Agent]]
 		After *Version `query:"after"`
@@ -214,8 +214,8 @@ type (
 		VacantRef
 		Position uint64 `query:"position"`
 	}
-	// CallsRequest requests the last calls of a pair, or all calls if Last is 0. From is a name or id of a
-	// caller. If From is the name of an identity of the reader, OwnIdentity is the id of this
+	// CallsRequest requests the last calls of a pair, or all calls if Last is 0. From is a name or id
+	// of a caller. If From is the name of an identity of the reader, OwnIdentity is the id of this
 	// identity.
 	CallsRequest struct {
 		From        string `path:"from"`

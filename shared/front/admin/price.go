@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CurrentPrice is a vacant's price. Unreported is the number of answers in the last seven days
-// without a report of the tokens on which the price depends.
+// CurrentPrice is a vacant's price. UnreportedAnswers is the number of answers in the last seven
+// days without a report of the tokens on which the price depends.
 type CurrentPrice struct {
 	price.Price
 	UnreportedAnswers uint64 `json:"unreported,omitempty"`
@@ -33,7 +33,7 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceRequest) (
 		p.Price = *rec.Price
 	}
 	if p.HasTokenPrice() {
-		err = usage.EachOwned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedWindow), time.Time{}, func(h usage.Hour) error {
+		err = usage.EachOwnedHour(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedWindow), time.Time{}, func(h usage.Hour) error {
 			if h.Vacant == rec.ID {
 				p.UnreportedAnswers += h.UnreportedAnswers
 			}
@@ -57,10 +57,10 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in VacantReques
 	return vacantOf(&updated), err
 }
 
-// NewPrice is the next version of a price, in micro-dollars: Flat is the price of a call, In and
-// Out are the prices of a million tokens, and MaxCharge limits the charge for a call with priced
-// tokens.
-// The defaults of FreePerAddress and FreeTotal are derived from Free (price.Price.SetDefaultFreeLimits).
+// NewPrice is the next version of a price, in micro-dollars. Flat is the price of a call, and
+// InputPrice and OutputPrice are the prices of a million tokens. MaxCharge limits the charge for a
+// call with priced tokens. The defaults of FreePerAddress and FreeTotal are derived from
+// FreePerSigner (price.Price.SetDefaultFreeLimits).
 type NewPrice struct {
 	Flat           money.Amount `json:"flat"`
 	InputPrice     money.Amount `json:"in"`

@@ -80,7 +80,7 @@ type Publication struct {
 	Venue      *VenueChange          `json:"venue,omitempty"`
 }
 
-func (d *api) publish(ctx context.Context, in VacantRequest[Publication]) (p Published, err error) {
+func (d *api) publishVacant(ctx context.Context, in VacantRequest[Publication]) (p Published, err error) {
 	b := &in.Body
 	options := vacants.PublishOptions{Asker: askerOf(ctx), Capability: b.Capability, Visibility: b.Visibility, Listing: (*vacants.ListingOptions)(b.Listing)}
 	if b.Visibility != nil {

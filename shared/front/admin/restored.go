@@ -9,15 +9,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored is the result for a page of vacants. Vacants is the number of vacants whose floor was
-// raised: they refuse messages that were signed before the floor. Until is the latest floor, and
-// Failed contains the errors of the other vacants. Next is the cursor of the next page, or "" on
-// the last page.
+// Restored reports how the floors of a page of vacants were raised. A vacant refuses messages that
+// were signed before its floor. VacantCount is the number of vacants whose floor was raised, and
+// Failed contains the errors of the others. Next is the cursor of the next page, or "" on the last
+// page.
 type Restored struct {
-	Vacants int               `json:"vacants"`
-	Until   time.Time         `json:"refused_until,omitzero"`
-	Next    string            `json:"next"`
-	Failed  []httpapi.Refusal `json:"failed,omitempty"`
+	VacantCount int               `json:"vacants"`
+	LatestFloor time.Time         `json:"refused_until,omitzero"`
+	Next        string            `json:"next"`
+	Failed      []httpapi.Refusal `json:"failed,omitempty"`
 }
 
 // restoredPageSize is the number of vacants per request. The function that serves the admin API has
@@ -29,7 +29,7 @@ func (d *api) raiseFloors(ctx context.Context, in RestoreRequest) (Restored, err
 	if err != nil {
 		return Restored{}, err
 	}
-	page := Restored{Vacants: raised.Vacants, Until: raised.LatestFloor, Next: next}
+	page := Restored{VacantCount: raised.Vacants, LatestFloor: raised.LatestFloor, Next: next}
 	for _, err := range errs {
 		p := problem.AsError(err)
 		d.Log.LogAttrs(ctx, slog.LevelError, "floor not raised after a restore", slog.String("cause", p.Error()))
@@ -51,9 +51,9 @@ func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 		if page.Next != "" && page.Next == cursor {
 			return total, problem.New(problem.Untrusted, "the host returned the same page twice")
 		}
-		total.Vacants, cursor = total.Vacants+page.Vacants, page.Next
-		if page.Until.After(total.Until) {
-			total.Until = page.Until
+		total.VacantCount, cursor = total.VacantCount+page.VacantCount, page.Next
+		if page.LatestFloor.After(total.LatestFloor) {
+			total.LatestFloor = page.LatestFloor
 		}
 		if n := len(page.Failed); n > 0 && failedCount == 0 {
 			firstErr = page.Failed[0].Problem()
@@ -62,7 +62,7 @@ func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 	}
 	if failedCount > 0 {
 		return total, problem.Wrap(problem.AsError(firstErr).Kind, firstErr, "%d vacants accept only messages signed later than five minutes from now, %d could not be changed: run the same command again; the first failure: %s",
-			total.Vacants, failedCount, problem.AsError(firstErr).Text())
+			total.VacantCount, failedCount, problem.AsError(firstErr).Text())
 	}
 	return total, nil
 }

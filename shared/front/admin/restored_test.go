@@ -59,7 +59,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	if m.commits != count || most > 50 {
 		t.Errorf("%d vacants changed, up to %d by one request; want %d, at most 50", m.commits, most, count)
 	}
-	if all, err := c.ReportRestore(t.Context()); all.Vacants != count || all.Until.IsZero() || err != nil {
+	if all, err := c.ReportRestore(t.Context()); all.VacantCount != count || all.LatestFloor.IsZero() || err != nil {
 		t.Errorf("Restored() = %+v, %v, want %d, and until when they refuse", all, err, count)
 	}
 	// A vacant that fails does not keep the others from their floor.
@@ -67,7 +67,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	must(t, err)
 	m.broken = vacants.RecordKey(r.ID)
 	all, err := c.ReportRestore(t.Context())
-	if all.Vacants != count-1 || err == nil || !strings.Contains(problem.AsError(err).Text(), "119 vacants accept only messages signed later than five minutes from now, 1 could not be changed") {
+	if all.VacantCount != count-1 || err == nil || !strings.Contains(problem.AsError(err).Text(), "119 vacants accept only messages signed later than five minutes from now, 1 could not be changed") {
 		t.Errorf("Restored() with one out of order = %+v, %v, want %d, and why", all, err, count-1)
 	}
 	if w := h.ask("POST", "/v1/admin/restored?cursor=odd", ""); w.Code != 400 {

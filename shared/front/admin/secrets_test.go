@@ -22,7 +22,7 @@ func newKeeper(t *testing.T) *testServer {
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	must(t, err)
 	return newTestServer(t, func(c *admin.Config) {
-		c.Vacants.Resources.Secrets = secrets.New(definition.Secrets, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
+		c.Vacants.Resources.Secrets = secrets.New(definition.SecretKind, c.Vacants.Store, vault, func() time.Time { return at }, rand.Reader)
 	})
 }
 

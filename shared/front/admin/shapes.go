@@ -36,12 +36,13 @@ type Vacant struct {
 	CallTimeout string `json:"work,omitempty"`
 	Memory      bool   `json:"memory,omitempty"` // the agent remembers the calls of a conversation
 	// Published is PUBLIC or RESTRICTED if the vacant is published, otherwise "". CallsToday is the
-	// number of answered and failed calls of the UTC day. It is nil if the host does not count
-	// usage, or if the usage is too large to sum up for a list. Only list and show set both.
+	// number of answered and failed calls of the UTC day. It is nil if the host does not count usage,
+	// or if the usage is too large to sum up for a list. Only ListVacants and ShowVacant set Published
+	// and CallsToday.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	// NoWorker is true if the vacant's substrate is worker and no worker is connected. Only list
-	// and show set it.
+	// NoWorker is true if the vacant's substrate is worker and no worker is connected. Only
+	// ListVacants and ShowVacant set it.
 	NoWorker  bool   `json:"no_worker,omitempty"`
 	DeletedAt string `json:"deleted,omitempty"`
 }
@@ -67,8 +68,8 @@ func vacantOf(r *vacants.Record) Vacant {
 	return v
 }
 
-// Validate implements op.Validator. An unsound answer is refused because clients print its texts on a
-// terminal and use the name as a file name.
+// Validate implements op.Validator. Clients print the texts on a terminal and use the name as a
+// file name, so they must refuse an invalid answer.
 func (v *Vacant) Validate() error {
 	_, err := lifecycle.ParseState(string(v.State))
 	if invalid := registry.CheckName(v.Name); invalid != nil {

@@ -27,10 +27,10 @@ func IsChildrenPath(path string) bool {
 	return ok && name != "" && tail == "children"
 }
 
-// SignedChildrenHandler serves POST /v1/admin/vacants/{vacant}/children for a parent that signed its
-// request. A request with an invalid signature is refused before any stored data are read. If the
-// parent is not on this host, the refusal is the same as for a call to it, so the route does not
-// reveal which vacants exist.
+// SignedChildrenHandler serves POST /v1/admin/vacants/{vacant}/children for a parent that signed
+// its request. A request with an invalid signature is refused before any stored data are read. The
+// route must not reveal which vacants exist. If the parent is not on this host, the refusal is
+// therefore the same as for a call to the parent.
 func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.httpAPI().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
@@ -52,7 +52,7 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 			// The host would have to sign for the second parent, which has not consented.
 			return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 		}
-		// The parent signed the request, so it is read with the operator's access.
+		// The parent signed the request, so its record is read with the operator's access.
 		parent, err := d.Vacants.Get(r.Context(), vacants.OperatorAsker(), req.ParentID)
 		if err != nil {
 			return err
@@ -89,10 +89,10 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 	}}}))
 }
 
-// checkSubstrate returns an error unless the requested substrate is empty, the parent's own (if it
-// is not a plan) or the default. The host would call any other substrate from its own network,
-// which may reach more than the network of the key's holder. The tools in the manifest do not
-// prevent this, because the parent chooses them.
+// checkSubstrate returns an error unless the requested substrate is empty, the default, or the
+// parent's own substrate and not a plan. The host calls substrates from its own network, so the
+// parent could otherwise reach servers that it cannot reach itself. The tools in the manifest do
+// not prevent this, because the parent chooses them.
 func checkSubstrate(req *composite.SpawnRequest, parent *vacants.Record) error {
 	if req.Substrate == "" {
 		return nil

@@ -17,12 +17,11 @@ func askerOf(ctx context.Context) vacants.Asker {
 	return vacants.TenantAsker(sender.Key.Tenant)
 }
 
-// TenantHandler serves the operations on vacants to tenants, with a key of their account that has the
-// scope vacants. Tenants can create, see and change vacants of their own. A request for another
-// party's vacant gets the same answer, byte for byte, as a request for a vacant that does not
-// exist. There are two exceptions: a taken name or slug is refused, and agents may call public
-// vacants. Other operations are forbidden. Operations on secrets must be forbidden because
-// definition.Agent.Prices treats all secrets as the operator's.
+// TenantHandler serves the operations on a tenant's own vacants, for keys of its account that have
+// the scope vacants. A request for another party's vacant gets the same answer, byte for byte, as a
+// request for a vacant that does not exist. There are two exceptions: a taken name or slug is
+// refused, and agents may call public vacants. Other operations are forbidden. Operations on
+// secrets must be forbidden because definition.Agent.Prices treats all secrets as the operator's.
 func TenantHandler(c Config) http.Handler {
 	d := &api{c}
 	s := op.Server{Keys: c.Billing}

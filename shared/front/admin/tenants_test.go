@@ -165,7 +165,7 @@ func TestAWrongCursorIsToldByItsField(t *testing.T) {
 
 func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 	w := newTenants(t)
-	const operators = "this is the operator's"
+	const operators = "this operation needs the operator's key"
 	for _, path := range []string{"/v1/admin/vacants/of-acme/export", "/v1/admin/host", "/v1/admin/secrets", "/v1/admin/secrets/openai", "/v1/admin/models", "/v1/admin/budgets", "/v1/admin/payments/stripe", "/v1/admin/accounts", "/v1/admin/vacantsX",
 		"/v1/admin/backup", "/v1/graduations", "/v1/admin/", "/v1/admin/root"} {
 		w.want(w.by(w.key, "POST", path, `{}`), 403, operators)

@@ -21,12 +21,12 @@ type Update struct {
 	KeylessAccess *string `json:"plain,omitempty"` // open, off or shared
 	// CallTimeout limits the duration of a call, for example "5m". "" means the host's limit.
 	CallTimeout *string `json:"work,omitempty"`
-	// BasedOn is the Changed time of the Vacant on which the update is based. If BasedOn is nil, the
+	// BasedOn is the ChangedAt time of the Vacant on which the update is based. If BasedOn is nil, the
 	// update overwrites concurrent changes.
 	BasedOn *string `json:"seen,omitempty"`
 }
 
-func (d *api) update(ctx context.Context, in VacantRequest[Update]) (v Vacant, err error) {
+func (d *api) updateVacant(ctx context.Context, in VacantRequest[Update]) (v Vacant, err error) {
 	u := &in.Body
 	c := vacants.Changes{Asker: askerOf(ctx), Name: u.Name, Capability: u.Capability, Substrate: u.Substrate}
 	if u.KeylessAccess != nil {
@@ -72,8 +72,8 @@ func (d *api) checkAgent(ctx context.Context, rec *vacants.Record, _ VacantRef) 
 	return Check{Failure: failure}, err
 }
 
-// failureCause returns the reason why an agent failed a check that began at the time start. If the agent
-// did not cause err, failureCause returns err.
+// failureCause returns the reason why an agent failed a check that began at the time start. If the
+// agent did not cause err, failureCause returns err.
 func (d *api) failureCause(ctx context.Context, rec *vacants.Record, err error, start time.Time) (*call.Cause, error) {
 	if kind := problem.AsError(err).Kind; !kind.IsFailure() && kind != problem.DeadlineExceeded {
 		return nil, err
@@ -86,8 +86,8 @@ func (d *api) failureCause(ctx context.Context, rec *vacants.Record, err error, 
 	return failure, nil
 }
 
-// Tools lists the tools that a vacant's agent would be offered in a call now, and the tools that
-// are left out. If the tools are unknown, Failure is the reason.
+// Tools lists the tools that a vacant's agent would be offered in a call now, and the omitted
+// tools. If the tools are unknown, Failure is the reason.
 type Tools struct {
 	Offered      []string          `json:"offered"`
 	OmittedTools call.OmittedTools `json:"left_out"`
@@ -123,7 +123,7 @@ func (d *api) tools(ctx context.Context, rec *vacants.Record, _ VacantRef) (Tool
 	start := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
-		// CauseOf uses only the text of the wrapped error. err is therefore wrapped in an error
+		// NewCause uses only the text of the wrapped error. err is therefore wrapped in an error
 		// with the same text, so that the failure contains it.
 		p := problem.AsError(err)
 		t.Failure, err = d.failureCause(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), start)

@@ -91,12 +91,12 @@ func Handler(c Config) http.Handler {
 	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.RoutesByPath(newAPI(c).publicRoutes(op.Server{Keys: c.Bookings.Billing, IdentifyVacant: c.Callers.Identify})...))
 }
 
-// sendDemand is the permission that a key needs to send envelopes.
-var sendDemand = billing.KeyRequirement{Scope: billing.ScopeAGP, AllowsTest: true, RequiresActive: true}
+// sendRequirement specifies the permission that a key needs to send envelopes.
+var sendRequirement = billing.KeyRequirement{Scope: billing.ScopeAGP, AllowsTest: true, RequiresActive: true}
 
 func (d *api) publicRoutes(s op.Server) []op.Route {
 	postRoute := op.NewHandlerRoute(op.Spec{
-		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sendDemand}, Doc: "receives an envelope of AGP, and answers according to its intent",
+		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sendRequirement}, Doc: "receives an envelope of AGP, and answers according to its intent",
 		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), ErrorType: reflect.TypeFor[failure](), AnswerMedia: []string{"application/json", envelopeType}, IgnoresUnknown: true,
 	}, d.withRequestID(d.receiveEnvelope))
 	slashRoute := postRoute
@@ -160,15 +160,15 @@ type envelopeRequest struct {
 // receiveEnvelope checks a request in the order that AGP requires, and answers its envelope.
 func (d *api) receiveEnvelope(w http.ResponseWriter, r *http.Request) error {
 	ctx, c := r.Context(), &envelopeRequest{api: d, r: r, header: w.Header()}
-	key, err := d.Bookings.Billing.AuthenticateRequest(ctx, r, sendDemand)
+	key, err := d.Bookings.Billing.AuthenticateRequest(ctx, r, sendRequirement)
 	if err != nil {
 		return err
 	}
 	c.key = *key
-	if c.allowance, err = d.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
+	if c.allowance, err = d.Bookings.Billing.CheckQuota(ctx, &c.key); err != nil {
 		return err
 	}
-	// The content type is checked only if the request has one.
+	// A missing content type, or one that ends with +json, is accepted as application/json.
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
 		r.Header.Set("Content-Type", "application/json")
@@ -240,22 +240,22 @@ func (c *envelopeRequest) agent() string { return cmp.Or(c.env.Agent(), c.key.ID
 // requestCounter returns the write that counts the request by intent, tier and status.
 func (c *envelopeRequest) requestCounter(status string) store.Write {
 	intent := c.env.Intent
-	if c.handler() == nil {
+	if c.intentHandler() == nil {
 		intent = "unknown"
 	}
 	return bookings.CounterWrite("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
 }
 
-func (c *envelopeRequest) handler() func(context.Context) (any, error) {
+func (c *envelopeRequest) intentHandler() func(context.Context) (any, error) {
 	switch c.env.Intent {
 	case "network.ping":
 		return c.ping
 	case "booking.search":
-		return c.search
+		return c.searchVenues
 	case "venue.list":
 		return c.listVenues
 	case bookings.IntentConfirm:
-		return c.confirm
+		return c.confirmBooking
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (c *envelopeRequest) dispatch(ctx context.Context) (any, error) {
 	if e.Protocol != Protocol && e.Protocol != ProtocolShort {
 		return nil, newRefusal("unsupported_protocol", problem.Malformed, "protocol: expected %s or %s, got %s", Protocol, ProtocolShort, httpapi.QuoteTruncated(e.Protocol))
 	}
-	handle := c.handler()
+	handle := c.intentHandler()
 	if handle == nil {
 		return nil, newRefusal("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.QuoteTruncated(e.Intent))
 	}

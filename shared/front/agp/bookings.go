@@ -40,13 +40,13 @@ const (
 	metricsPath  = "/v1/admin/metrics" // path of the metrics for the operator
 )
 
-// partyAccess admits keys and vacants. api.findBooking decides which bookings each of them may see.
+// partyAccess admits keys and vacants. api.findBooking decides which bookings the sender may see.
 var partyAccess = op.Access{Vacant: true, Key: billing.KeyRequirement{Scope: billing.ScopeRead, AllowsTest: true}}
 
 type (
-	// BookingsRequest selects a page of bookings. If Venue is "", the page lists the bookings that the
-	// key may see, the bookings of the vacant that signed the request or, for the operator, the
-	// bookings of the host.
+	// BookingsRequest selects a page of bookings. If Venue is "", the page depends on the sender. A
+	// key gets the bookings that it may see, a vacant its own bookings, and the operator the bookings
+	// of the host.
 	BookingsRequest struct {
 		Venue  string `query:"venue"`
 		Cursor string `query:"cursor"`
@@ -58,8 +58,8 @@ type (
 		BookingRef
 		Body Move `body:"json"`
 	}
-	// Move contains the new state of a booking and the reason. ChangeID is an optional id, chosen by
-	// the venue, that the history stores.
+	// Move contains the new state of a booking and the reason. ChangeID is an optional id that the
+	// venue chooses and the history stores.
 	Move struct {
 		To       string `json:"to" canon:"max=32"`
 		Reason   string `json:"reason"`
@@ -154,9 +154,9 @@ func partyOf(ctx context.Context) *party {
 	return &party{isOperator: c.IsOperator, key: c.Key, vacant: c.Vacant}
 }
 
-// findBooking returns a booking that a party may see. The parties are the key that made the booking, a key
-// of the same account with the scope manage, the venue, and the venue's owner. All others get
-// NotFound.
+// findBooking returns a booking that p may see, and sets p.isVenue. The parties are the key that
+// made the booking, a key of the same account with the scope manage, the venue, and the venue's
+// owner. All others get NotFound.
 func (d *api) findBooking(ctx context.Context, id string, p *party) (bookings.Booking, error) {
 	b, err := d.Bookings.Get(ctx, id)
 	if err != nil || p.isOperator {
@@ -190,7 +190,8 @@ func (d *api) ownsVenue(ctx context.Context, k *billing.Key, venue identity.ID) 
 	return owner != "" && owner == k.Tenant, err
 }
 
-// fullBooking returns a booking with its details and history. If err is not nil, it only returns err.
+// fullBooking returns a booking with its details and history. If err is not nil, it only returns
+// err.
 func (d *api) fullBooking(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
 		return Booking{}, err
@@ -211,7 +212,7 @@ func (d *api) fullBooking(ctx context.Context, b bookings.Booking, err error) (B
 // maxPageSize limits a page of bookings.
 const maxPageSize = 100
 
-func (d *api) list(ctx context.Context, in BookingsRequest) (page Bookings, err error) {
+func (d *api) listBookings(ctx context.Context, in BookingsRequest) (page Bookings, err error) {
 	p := partyOf(ctx)
 	ref := in.Venue
 	if ref == "" && p.vacant != nil {
@@ -220,7 +221,7 @@ func (d *api) list(ctx context.Context, in BookingsRequest) (page Bookings, err 
 	var items []bookings.Booking
 	switch {
 	case ref != "":
-		v, err := d.Bookings.Find(ctx, ref)
+		v, err := d.Bookings.FindVenue(ctx, ref)
 		if err != nil {
 			return page, err
 		}
@@ -256,9 +257,9 @@ func (d *api) list(ctx context.Context, in BookingsRequest) (page Bookings, err 
 // maxAccountsPerRequest limits the accounts that one request reads while it finds no bookings.
 const maxAccountsPerRequest = 100
 
-// listHostBookings returns a page of the host's bookings. It lists them account by account, because bookings
-// are stored by account. A cursor consists of the account cursor and, after a ".", the cursor
-// within the account.
+// listHostBookings returns a page of the host's bookings. It lists them account by account, because
+// bookings are stored by account. A cursor consists of the account cursor and, after a ".", the
+// cursor within the account.
 func (d *api) listHostBookings(ctx context.Context, cursor string) (items []bookings.Booking, next string, err error) {
 	accountCursor, bookingCursor, _ := strings.Cut(cursor, ".")
 	for range maxAccountsPerRequest {
@@ -289,7 +290,7 @@ const (
 	maxChangeIDBytes = 128
 )
 
-func (d *api) move(ctx context.Context, in MoveRequest) (Booking, error) {
+func (d *api) moveBooking(ctx context.Context, in MoveRequest) (Booking, error) {
 	body, p := in.Body, partyOf(ctx)
 	for _, part := range []struct {
 		field, text string
@@ -313,7 +314,7 @@ func (d *api) move(ctx context.Context, in MoveRequest) (Booking, error) {
 	return d.fullBooking(ctx, b, err)
 }
 
-func (d *api) cancel(ctx context.Context, in CancelRequest) (Booking, error) {
+func (d *api) cancelBooking(ctx context.Context, in CancelRequest) (Booking, error) {
 	p := partyOf(ctx)
 	b, err := d.findBooking(ctx, in.ID, p)
 	if err == nil && p.isVenue {
@@ -328,15 +329,15 @@ func (d *api) cancel(ctx context.Context, in CancelRequest) (Booking, error) {
 // bookingRoutes returns the routes for bookings that s serves. Their errors have AGP's form.
 func (d *api) bookingRoutes(s op.Server) []op.Route {
 	routes := []op.Route{
-		op.NewTwinRoute(s, ListBookings, d.list),
+		op.NewTwinRoute(s, ListBookings, d.listBookings),
 		op.NewTwinRoute(s, GetBooking, func(ctx context.Context, in BookingRef) (Booking, error) {
 			b, err := d.findBooking(ctx, in.ID, partyOf(ctx))
 			return d.fullBooking(ctx, b, err)
 		}),
-		op.NewTwinRoute(s, MoveBooking, d.move),
+		op.NewTwinRoute(s, MoveBooking, d.moveBooking),
 	}
 	if !s.OperatorOnly {
-		routes = append(routes, op.NewRoute(s, CancelBooking, d.cancel))
+		routes = append(routes, op.NewRoute(s, CancelBooking, d.cancelBooking))
 	}
 	for i := range routes {
 		routes[i].Serve, routes[i].ErrorType = d.withRequestID(routes[i].Serve), reflect.TypeFor[failure]()

@@ -506,7 +506,7 @@ func TestTheKeysOfATierShareItsQuota(t *testing.T) {
 	for _, key := range keys {
 		got := n.send(key, "network.ping", "")
 		n.want("the 101st call", got, http.StatusTooManyRequests, "quota_exceeded")
-		if !strings.Contains(got.body, "with tier free all keys of an account together") {
+		if !strings.Contains(got.body, "with tier free, all keys of an account share one limit") {
 			t.Errorf("the refusal says %s", got.body)
 		}
 	}
@@ -687,7 +687,7 @@ func TestAJobForAVacant(t *testing.T) {
 func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
 	n := open(t, true)
 	n.venue("worker", substrate.KindMock, nil)
-	for end, cut := range map[substrate.FinishReason]string{substrate.Stop: "", substrate.Length: "length", substrate.UnknownReason: "unknown"} {
+	for end, cut := range map[substrate.FinishReason]string{substrate.FinishStop: "", substrate.FinishLength: "length", substrate.FinishUnknown: "unknown"} {
 		for says, status := range map[string]string{`"half of"`: "completed", `{"decision":"accept"}`: "confirmed", `{"decision":"reject"}`: "rejected", `{"decision":"later"}`: "pending"} {
 			if status == "pending" && cut != "length" {
 				continue // the confirm waits for a later answer
@@ -738,7 +738,7 @@ func TestAVenueElsewhere(t *testing.T) {
 	if a.text("status") != "completed" || a.text("result") != "from afar" || there.asked.Load() != 1 {
 		t.Errorf("confirm = %s, asked %d times: %s", a.body, there.asked.Load(), n.do("GET", "/v1/bookings/"+a.text("booking_id"), n.pro, "").body)
 	}
-	there.ends = substrate.Length
+	there.ends = substrate.FinishLength
 	if _, a := n.confirmed(n.pro, `{"venue_slug":"far"}`); a.text("result") != "from afar" || a.text("cut") != "length" {
 		t.Errorf("confirm whose answer was cut = %s", a.body)
 	}

@@ -26,8 +26,8 @@ const (
 	maxTo      = 256
 )
 
-// The default and the limits of ttl_ms. defaultTTL and maxAcceptedTTL are in milliseconds. Values up to
-// maxAcceptedTTL are accepted, but a value longer than maxEffectiveTTL is treated as maxEffectiveTTL.
+// The default and the limits of ttl_ms. defaultTTL and maxAcceptedTTL are in milliseconds. Values
+// above maxAcceptedTTL are refused. Values above maxEffectiveTTL are reduced to maxEffectiveTTL.
 const (
 	defaultTTL      = 5000
 	maxAcceptedTTL  = 600_000
@@ -44,7 +44,7 @@ type Envelope struct {
 	Timestamp string
 }
 
-// Post is the JSON of an envelope, for API descriptions. parseEnvelope also reads from_agent
+// Post is the JSON of an envelope, for API descriptions. parseEnvelope also accepts from_agent
 // instead of from.
 type Post struct {
 	Protocol  string         `json:"protocol,omitempty"`
@@ -73,15 +73,15 @@ type invalidField struct {
 type validationError []invalidField
 
 func (i validationError) Error() string {
-	words := make([]string, len(i))
-	for n, w := range i {
-		path := make([]string, 0, len(w.Loc))
-		for _, l := range w.Loc[1:] {
+	messages := make([]string, len(i))
+	for n, field := range i {
+		path := make([]string, 0, len(field.Loc))
+		for _, l := range field.Loc[1:] {
 			path = append(path, fmt.Sprint(l))
 		}
-		words[n] = strings.TrimPrefix(strings.Join(path, ".")+": "+w.Msg, ": ")
+		messages[n] = strings.TrimPrefix(strings.Join(path, ".")+": "+field.Msg, ": ")
 	}
-	return strings.Join(words, "; ")
+	return strings.Join(messages, "; ")
 }
 
 func fieldLocation(path ...string) []any {
@@ -112,20 +112,20 @@ func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 
 // parseEnvelope parses an envelope. It ignores unknown members.
 func parseEnvelope(body []byte) (e Envelope, err error) {
-	m, ok := parseObject(body)
+	members, ok := parseObject(body)
 	if !ok {
 		return e, validationError{invalidValue("a JSON object", "model_attributes_type")}
 	}
-	if raw, ok := m["jsonrpc"]; ok && len(raw) > 0 {
+	if raw, ok := members["jsonrpc"]; ok && len(raw) > 0 {
 		return e, validationError{{fieldLocation("jsonrpc"), "this is AGP; A2A is at /v/{vacant}", "value_error"}}
 	}
 	e = Envelope{Protocol: Protocol, To: networkPrefix + "agnt", TTL: defaultTTL * time.Millisecond}
 	var errs validationError
 	fromMember := "from"
-	if _, ok := m[fromMember]; !ok {
+	if _, ok := members[fromMember]; !ok {
 		fromMember = "from_agent"
 	}
-	if _, ok := m[fromMember]; !ok {
+	if _, ok := members[fromMember]; !ok {
 		errs = append(errs, missingField("from"))
 	}
 	for _, t := range []struct {
@@ -134,23 +134,23 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 		most   int
 		needed bool
 	}{{"protocol", &e.Protocol, 64, false}, {fromMember, &e.From, maxFrom, true}, {"to", &e.To, maxTo, true}, {"intent", &e.Intent, 128, true}, {"timestamp", &e.Timestamp, 64, false}} {
-		raw, ok := m[t.name]
+		raw, ok := members[t.name]
 		if !ok {
 			continue
 		}
-		if w := parseText(raw, t.into, t.most, t.needed, t.name); w != nil {
-			errs = append(errs, *w)
+		if invalid := parseText(raw, t.into, t.most, t.needed, t.name); invalid != nil {
+			errs = append(errs, *invalid)
 		}
 	}
-	if _, ok := m["intent"]; !ok {
+	if _, ok := members["intent"]; !ok {
 		errs = append(errs, missingField("intent"))
 	}
-	if raw, ok := m["payload"]; ok {
+	if raw, ok := members["payload"]; ok {
 		if e.Payload, ok = parseObject(raw); !ok {
 			errs = append(errs, invalidValue("an object", "dict_type", "payload"))
 		}
 	}
-	if raw, ok := m["agent_context"]; ok {
+	if raw, ok := members["agent_context"]; ok {
 		switch c, ok := parseObject(raw); {
 		case !ok:
 			errs = append(errs, invalidValue("an object", "dict_type", "agent_context"))
@@ -160,7 +160,7 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 			e.Context = raw
 		}
 	}
-	if raw, ok := m["ttl_ms"]; ok {
+	if raw, ok := members["ttl_ms"]; ok {
 		n, ok := parseInteger(raw)
 		if !ok || n < 1 || n > maxAcceptedTTL {
 			errs = append(errs, invalidValue(fmt.Sprintf("an integer, 1 to %d", maxAcceptedTTL), "int_parsing", "ttl_ms"))
@@ -182,8 +182,8 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 func parseText(raw json.RawMessage, into *string, maxBytes int, required bool, path ...string) *invalidField {
 	var s string
 	if json.Unmarshal(raw, &s) != nil || len(raw) == 0 || raw[0] != '"' {
-		w := invalidValue("a string", "string_type", path...)
-		return &w
+		invalid := invalidValue("a string", "string_type", path...)
+		return &invalid
 	}
 	control := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
 	if len(s) > maxBytes || required && s == "" || control {
@@ -191,15 +191,15 @@ func parseText(raw json.RawMessage, into *string, maxBytes int, required bool, p
 		if required {
 			minBytes = 1
 		}
-		w := invalidValue(fmt.Sprintf("%d to %d bytes without control characters", minBytes, maxBytes), "string_too_long", path...)
-		return &w
+		invalid := invalidValue(fmt.Sprintf("%d to %d bytes without control characters", minBytes, maxBytes), "string_too_long", path...)
+		return &invalid
 	}
 	*into = s
 	return nil
 }
 
-// parseInteger parses an integer, which may also be a float without a fraction, or a string of
-// digits.
+// parseInteger parses an integer. It also accepts a float without a fraction, for example 5.0, and
+// a string of digits.
 func parseInteger(raw json.RawMessage) (int64, bool) {
 	s := string(raw)
 	if len(s) > 1 && s[0] == '"' {
@@ -240,8 +240,8 @@ func (f *payloadFields) has(name string) bool {
 
 func (f *payloadFields) parseText(name string, maxBytes int) (s string) {
 	if f.has(name) {
-		if w := parseText(f.members[name], &s, maxBytes, false, "payload", name); w != nil {
-			f.errs = append(f.errs, *w)
+		if invalid := parseText(f.members[name], &s, maxBytes, false, "payload", name); invalid != nil {
+			f.errs = append(f.errs, *invalid)
 		}
 	}
 	return s

@@ -58,7 +58,7 @@ func (s scripted) Infer(_ context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{InputTokens: 7, OutputTokens: 3}, nil) && yield(cmp.Or(s.n.ends, substrate.Stop), nil)
+		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{InputTokens: 7, OutputTokens: 3}, nil) && yield(cmp.Or(s.n.ends, substrate.FinishStop), nil)
 	}
 }
 

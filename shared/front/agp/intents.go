@@ -116,7 +116,7 @@ type SearchAnswer struct {
 	Query   string  `json:"query"`
 }
 
-func (c *envelopeRequest) search(ctx context.Context) (any, error) {
+func (c *envelopeRequest) searchVenues(ctx context.Context) (any, error) {
 	f := payloadFields{members: c.env.Payload}
 	query, location := f.parseText("query", maxQueryBytes), f.parseText("location", listing.MaxLocationBytes)
 	limit := min(f.parseNumber("limit", defaultSearchLimit, 1, math.MaxInt32), maxSearchLimit)
@@ -269,7 +269,7 @@ func (c *envelopeRequest) findVenue(ctx context.Context, ref string) (bookings.V
 		}
 		return v, nil
 	}
-	return c.Bookings.Find(ctx, ref)
+	return c.Bookings.FindVenue(ctx, ref)
 }
 
 type ConfirmAnswer struct {
@@ -298,7 +298,7 @@ type Metered struct {
 	Quantity     int    `json:"quantity"`
 }
 
-func (c *envelopeRequest) confirm(ctx context.Context) (any, error) {
+func (c *envelopeRequest) confirmBooking(ctx context.Context) (any, error) {
 	req, err := c.bookingRequest()
 	if err != nil {
 		return nil, err
@@ -339,7 +339,8 @@ func (c *envelopeRequest) confirm(ctx context.Context) (any, error) {
 // maxIdempotencyKeyBytes limits an idempotency key in bytes.
 const maxIdempotencyKeyBytes = 128
 
-// bookingRequest returns the booking request that the envelope contains, or the errors of its members.
+// bookingRequest returns the booking request that the envelope contains, or the errors of its
+// members.
 func (c *envelopeRequest) bookingRequest() (req bookings.Request, err error) {
 	e := &c.env
 	f := payloadFields{members: e.Payload}
@@ -429,7 +430,7 @@ func (f *payloadFields) parseStart() time.Time {
 }
 
 // parseAmount parses an amount of dollars, given as a number or a string. It uses no float, so the
-// amount stays exact. If the member is missing, amount returns nil.
+// amount stays exact. If the member is missing, parseAmount returns nil.
 func (f *payloadFields) parseAmount(name string) *money.Amount {
 	if !f.has(name) {
 		return nil

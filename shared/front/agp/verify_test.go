@@ -66,9 +66,9 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 		n.Must(err)
 		balance, err := n.Server.Billing.Balance(t.Context(), &acme)
 		n.Must(err)
-		added, err := n.Server.Billing.Sum(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
+		added, err := n.Server.Billing.SumChanges(t.Context(), &acme, func(c billing.Change) money.Amount { return c.Amount })
 		n.Must(err)
-		n.Must(usage.EachSpent(t.Context(), n.Store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
+		n.Must(usage.EachSpentDay(t.Context(), n.Store, n.acme.ID, func(_ time.Time, spent money.Amount) error {
 			added -= spent
 			return nil
 		}))

@@ -22,8 +22,8 @@ type Verifier struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// TrustHostHeader is true if a router has chosen this host by the request's Host header. The header then
-	// certainly names this host.
+	// TrustHostHeader is true if a router has chosen this host by the request's Host header. The
+	// header then certainly names this host.
 	TrustHostHeader bool
 	IsRevoked       func(context.Context, identity.ID) (bool, error)
 	Now             func() time.Time
@@ -44,11 +44,11 @@ func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A caller signs for the authority that it requested. r.Host is trusted as that authority only
-	// if it certainly names this host. Otherwise a server that receives a caller's request could
-	// forward the proof to this host together with its own Host header. On loopback, only another
-	// program on this machine could forward a proof. Behind CloudFront, r.Host differs from the
-	// authority, so the host's own URL is compared.
+	// A caller signs for the authority that it requested. A server that receives a caller's request
+	// could forward the proof to this host together with its own Host header. r.Host is therefore
+	// trusted as the authority only if it certainly names this host, or on loopback, where only
+	// another program on this machine could forward a proof. Otherwise the host's own URL is the
+	// authority. Behind CloudFront it is also tried, because r.Host differs from the authority.
 	trustHost := c.TrustHostHeader || origin.IsLoopback(r.Host)
 	if !trustHost || c.verifyFor(p, r, r.Host, body) != nil {
 		authority, err := c.publicAuthority(r.Context())

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxPriceParam is the query parameter that limits the price of a call, in micro-dollars. MaxPriceHeader
-// is the equivalent header. A request may have only one of them.
+// MaxPriceParam is the query parameter that limits the price of a call, in micro-dollars.
+// MaxPriceHeader is the equivalent header. A request may have only one of them.
 const (
 	MaxPriceParam  = "max_price"
 	MaxPriceHeader = "Vacancy-Max-Price"
@@ -32,7 +32,7 @@ func ParseCredential(r *http.Request) (c call.Credential, err error) {
 	if r.URL.RawQuery != "" {
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil && strings.Contains(r.URL.RawQuery, MaxPriceParam) {
-			return c, problem.Invalid(MaxPriceParam, "a query that can be decoded completely", httpapi.QuoteTruncated(r.URL.RawQuery))
+			return c, problem.Invalid(MaxPriceParam, "a query that can be decoded completely, for example max_price=5000", httpapi.QuoteTruncated(r.URL.RawQuery))
 		}
 		if query.Has(MaxPriceParam) {
 			values, field = append(query[MaxPriceParam], values...), MaxPriceParam

@@ -39,8 +39,8 @@ func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
 }
 
-// bucketCount is the number of buckets. All buckets take 1.5 MiB, but memory pages without used buckets
-// stay unallocated.
+// bucketCount is the number of buckets. All buckets take 1.5 MiB, but memory pages without used
+// buckets stay unallocated.
 const bucketCount = 1 << 16
 
 // buckets contains token buckets by address. The number of buckets is fixed, and a keyed hash maps
@@ -60,9 +60,9 @@ func newBuckets(r Rate, now func() time.Time) *buckets {
 	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), table: make([]ratelimit.Bucket, bucketCount)}
 }
 
-// takeTokens takes tokens from the bucket of an address. If the bucket has less than one token, ok is
-// false and wait is the time until it has one. A request that costs more than the remaining tokens
-// is also accepted, but later requests must wait until the debt is refilled.
+// takeTokens takes tokens from the bucket of an address. If the bucket has less than one token, ok
+// is false and wait is the time until it has one. A request that costs more than the remaining
+// tokens is also accepted, but later requests are refused until the debt is refilled.
 func (b *buckets) takeTokens(address netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
@@ -81,8 +81,8 @@ func (b *buckets) bucketFor(address netip.Prefix) *ratelimit.Bucket {
 	return &b.table[maphash.Comparable(b.seed, address)%bucketCount]
 }
 
-// refillTime returns the time in which a bucket with this rate refills a number of tokens, rounded up to
-// a nanosecond.
+// refillTime returns the time in which a bucket with this rate refills a number of tokens, rounded
+// up to a nanosecond.
 func (r Rate) refillTime(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }

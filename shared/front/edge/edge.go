@@ -1,6 +1,6 @@
-// Package edge guards a public handler. It refuses requests that bypass the host's CloudFront
-// distribution, addresses that send too many requests or bytes, and all reads while the read budget
-// is exhausted, before the requests cost anything.
+// Package edge guards a public handler. Before a request costs anything, the package refuses
+// requests that bypass the host's CloudFront distribution, requests of addresses that send too many
+// requests or bytes, and requests that arrive while the read budget is exhausted.
 //
 // A refused request causes no signature check, read or write. Headers that a caller sets do not
 // change the address by which it is limited. Memory is bounded, and an address never gets more
@@ -56,8 +56,8 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
-// SetForwardHeaders sets the headers that CloudFront sets, so that Guard accepts the request and uses viewer
-// as its sender. An invalid viewer is omitted.
+// SetForwardHeaders sets the headers that CloudFront sets, so that Guard accepts the request and
+// uses viewer as its sender. An invalid viewer is omitted.
 func SetForwardHeaders(h http.Header, secret string, viewer netip.Addr) {
 	h.Set(SecretHeader, secret)
 	if h.Del(viewerHeader); viewer.IsValid() {

@@ -7,9 +7,9 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyExemption exempts a request from the read budget if its key was accepted earlier. A flood of wrong
-// keys can then exhaust only the budget of requests without a known key. unlimited serves requests
-// with a known key. limited, which applies the budget, serves all other requests.
+// keyExemption exempts a request from the read budget if its key was accepted earlier. A flood of
+// wrong keys can then exhaust only the budget of requests without a known key. unlimited serves
+// requests with a known key. limited, which applies the budget, serves all other requests.
 type keyExemption struct {
 	unlimited, limited http.Handler
 	knownKeys          *lru.Cache[[sha256.Size]byte, struct{}]

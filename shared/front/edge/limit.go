@@ -19,11 +19,11 @@ import (
 
 // Config configures Limit. A zero Rate means no limit.
 type Config struct {
-	// RequestRate limits all requests of an address. A request costs one token, one more for each 4 KB of
-	// its body, and one more for each further operation that it runs (httpapi.TakeTokens).
+	// RequestRate limits all requests of an address. A request costs one token, one more for each 4 KB
+	// of its body, and one more for each further operation that it runs (httpapi.TakeTokens).
 	RequestRate Rate
-	// PairRate limits the messages by which an address begins a chain of calls with a vacant, or
-	// begins it again: calls with seq 1 and resets. message.Handler enforces it.
+	// PairRate limits the messages of an address that begin or restart a chain of calls with a vacant:
+	// calls with seq 1 and resets. message.Handler enforces it.
 	PairRate Rate
 	// ReadRate limits the read units (of DynamoDB) of all requests together, and PageReadRate limits
 	// the read units of all GET requests.
@@ -127,8 +127,8 @@ func (l *addressLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const tooManyRequests = "too many requests from this address"
 
-// bytesPerToken is the number of body bytes that cost a token. Storing that many bytes costs as much as
-// a small request.
+// bytesPerToken is the number of body bytes that cost a token. Storing that many bytes costs as
+// much as a small request.
 const bytesPerToken = 4 << 10
 
 func bodySize(r *http.Request) int64 {

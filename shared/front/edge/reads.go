@@ -11,8 +11,9 @@ import (
 
 // readLimit limits the read units of all requests together by one token bucket. The read units of a
 // request are known only after its answer. A request is therefore admitted while any unit is left
-// and may overdraw the bucket; later requests wait until the debt is refilled. Concurrent requests
-// could all overdraw it, but a Lambda instance serves only one request at a time.
+// and may overdraw the bucket. Later requests are then refused until the debt is refilled.
+// Concurrent requests could all overdraw it, but a Lambda instance serves only one request at a
+// time.
 type readLimit struct {
 	next http.Handler
 	rate Rate
@@ -26,7 +27,7 @@ func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	debt := l.spend(0) - float64(l.rate.Burst)
 	if debt >= 0 {
 		wait := l.rate.refillTime(debt) + 1 // one nanosecond after the debt is refilled
-		sendTooMany(w, r, wait, "too many requests from all callers together")
+		sendTooMany(w, r, wait, "this host receives too many requests")
 		return
 	}
 	usage := obs.UsageOf(r.Context())

@@ -145,7 +145,7 @@ func TestARefusalToReadHasTheUsualBody(t *testing.T) {
 	f.ask("/", 3)
 	w := httptest.NewRecorder()
 	f.ServeHTTP(w, httptest.NewRequest("POST", "/v1/halo", strings.NewReader("{}")))
-	want := []any{429, "3", "application/json", `{"detail":"too many requests from all callers together; try again in 3 s","code":"too_many"}` + "\n"}
+	want := []any{429, "3", "application/json", `{"detail":"this host receives too many requests; try again in 3 s","code":"too_many"}` + "\n"}
 	if diff := cmp.Diff(want, []any{w.Code, w.Header().Get("Retry-After"), w.Header().Get("Content-Type"), w.Body.String()}); diff != "" {
 		t.Errorf("refusal (-want +got):\n%s", diff)
 	}

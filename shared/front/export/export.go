@@ -1,10 +1,10 @@
-// Package export lets the operator read a complete host while the host keeps answering: by a
-// consistency check, by the history of a pair as JSON lines, and by pages from which package remote
-// runs the same check on another machine.
+// Package export lets the operator read a complete host while the host keeps answering. It serves a
+// consistency check, the history of a pair as JSON lines, and pages from which package remote runs
+// the same check on another machine.
 //
-// No handler writes to the store. A report without its last line is incomplete, so the reader can
-// detect it. If the reader disconnects or stalls, the transaction ends. No page decrypts a vacant's
-// seed (its private key).
+// No handler writes to the store. A reader detects an incomplete report, because its last line is
+// missing. If the reader disconnects or stalls, the read transaction ends. No page decrypts a
+// vacant's seed (its private key).
 //
 // On a single machine, the check needs no pages. It reads a snapshot of the host, in which balances
 // match their rows. It also decrypts seeds.
@@ -34,16 +34,16 @@ type Config struct {
 	Vault     custody.Vault
 	OpenBlobs func() (blob.Blobs, error) // opens the storage of files; if nil, files are not checked
 	Now       func() time.Time
-	// Retention is the time for which the host keeps the key that encrypts the message texts of a
-	// day (the text key) after the end of the day. The default is textkeys.MinRetention.
+	// Retention is the time for which the host keeps a text key after the end of its day. A text key
+	// encrypts the message texts of one day. The default is textkeys.MinRetention.
 	Retention time.Duration
 	// Log receives a line for each request of PagesHandler. If Log is nil, requests are not logged.
 	Log *slog.Logger
 }
 
-// lineTimeout limits how long a reader may leave a line unread, because the read transaction keeps the
-// data file open until the reader has finished. A user who pages through a history by hand must not
-// keep the file open for a day.
+// lineTimeout limits how long a reader may leave a line unread, because the read transaction keeps
+// the data file open until the reader has finished. A user who pages through a history by hand must
+// not keep the file open for a day.
 const lineTimeout = 10 * time.Minute
 
 // VerifyLine is a line of a check. The last line contains a result, or the error that ended the
@@ -58,7 +58,7 @@ type VerifyLine struct {
 // VerifyHandler handles GET /v1/admin/verify: a check of the complete host as JSON lines.
 func VerifyHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := newLines(w)
+		out := newLineWriter(w)
 		result, err := fsck.Run(r.Context(), fsck.Config{
 			Source: c.Source, Vault: c.Vault, Blobs: c.OpenBlobs, Now: c.Now, Retention: c.Retention,
 			ReportFinding: func(f fsck.Finding) error { return out.writeLine(VerifyLine{Finding: &f}, true) },
@@ -81,9 +81,9 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// ChainHandler handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines. If
-// the reader has an identity of its own with the name from, own is the id of this identity. An
-// unknown or ambiguous vacant is refused before the first line.
+// ChainHandler handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON
+// lines. If the reader has an identity of its own with the name from, own is the id of this
+// identity. An unknown or ambiguous vacant is refused before the first line.
 func ChainHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var maxEntries uint64
@@ -105,7 +105,7 @@ func ChainHandler(c Config) http.Handler {
 			if err != nil {
 				return err
 			}
-			out = newLines(w)
+			out = newLineWriter(w)
 			if err := out.writeLine(ChainLine{Pair: &Pair{pair.Caller, pair.Vacant}}, false); err != nil {
 				return err
 			}
@@ -125,8 +125,8 @@ func ChainHandler(c Config) http.Handler {
 	})
 }
 
-// newRefusal converts an error for the last line of a report. The reader is the operator, so details
-// of damaged data are included.
+// newRefusal converts an error for the last line of a report. The reader is the operator, so
+// details of damaged data are included.
 func newRefusal(err error) *httpapi.Refusal {
 	p := problem.AsError(asUnavailable(err))
 	detail := p.Text()
@@ -136,8 +136,8 @@ func newRefusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// asUnavailable converts an error of an unavailable store to a problem of kind Unavailable. It returns
-// other errors unchanged.
+// asUnavailable converts an error of an unavailable store to a problem of kind Unavailable. It
+// returns other errors unchanged.
 func asUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
@@ -151,7 +151,7 @@ type lineWriter struct {
 	lineCount  int
 }
 
-func newLines(w http.ResponseWriter) *lineWriter {
+func newLineWriter(w http.ResponseWriter) *lineWriter {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

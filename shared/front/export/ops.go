@@ -87,6 +87,6 @@ func (p *pages) routes() []op.Route {
 		route("GET", "/rows", "lists rows of a stream", reflect.TypeFor[RowsRequest](), reflect.TypeFor[RowsPage](), p.rows),
 		route("GET", "/doc", "shows a stored document", reflect.TypeFor[DocRequest](), reflect.TypeFor[DocPage](), p.doc),
 		route("GET", "/docs", "lists stored documents, or the keys that an index lists", reflect.TypeFor[DocsRequest](), reflect.TypeFor[DocsPage](), p.docs),
-		route("POST", "/open", "decrypts the key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.open),
+		route("POST", "/open", "decrypts the key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.openTextKey),
 	}
 }

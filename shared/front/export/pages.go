@@ -24,18 +24,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxPageBytes limits the stored data in a page. The first row or document of a page is included even if
-// it is larger than the limit. A page of this size takes about 1.5 MB when it is encoded in base64 and JSON. A
-// function's answer may take 6 MB.
+// maxPageBytes limits the stored data in a page. The first row or document of a page is included
+// even if it is larger than the limit. A page of this size takes about 1.5 MB when it is encoded in
+// base64 and JSON. A function's answer may take 6 MB.
 const maxPageBytes = 1 << 20
 
 // defaultPageLimit is the default number of rows or documents in a page.
 const defaultPageLimit = 256
 
-// PagesHandler returns the handler of the paged export, from which the operator's machine checks this
-// host. The pages of a busy host are not a snapshot, because each is read at its own time. The
-// export contains only documents that a check reads (store.Shape). It decrypts text keys but no
-// seeds. Only the operator may call it: callers must wrap it in admin.RequireKey.
+// PagesHandler returns the handler of the paged export, from which the operator's machine checks
+// this host. The pages of a busy host are not a snapshot, because each page is read at its own
+// time. The export contains only documents that a check reads (documents.IsExported). It decrypts
+// text keys but no seeds. The handler must be wrapped in admin.RequireKey, because only the
+// operator may use it.
 func PagesHandler(c Config) http.Handler {
 	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.RoutesByPath((&pages{c}).routes()...))
 }
@@ -177,13 +178,13 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	return &page, err
 }
 
-// maxOpenBytes limits the body of an open request, in bytes. The body contains one encrypted secret in
-// base64.
+// maxOpenBytes limits the body of an open request, in bytes. The body contains one encrypted secret
+// in base64.
 const maxOpenBytes = 32 << 10
 
-// open decrypts the key of a day's texts. A seed cannot be passed off as such a key, because the
-// vault binds each encrypted seed to its vacant.
-func (p *pages) open(r *http.Request) (any, error) {
+// openTextKey decrypts the key of a day's texts. A request cannot make it decrypt a seed, because
+// the vault binds each encrypted seed to its vacant.
+func (p *pages) openTextKey(r *http.Request) (any, error) {
 	if q := parseQuery(r, op.None{}); q.err != nil {
 		return nil, q.err
 	}
@@ -231,8 +232,8 @@ func (q *query) setError(name, want, got string) {
 	}
 }
 
-// parseQuery parses the query of a request. It refuses unknown parameters, because ignoring a misspelt
-// one would return a different page.
+// parseQuery parses the query of a request. It refuses unknown parameters, because ignoring a
+// misspelt one would return a different page.
 func parseQuery(r *http.Request, request any) *query {
 	q := &query{values: map[string]string{}}
 	if ranged, ok := request.(op.Ranged); ok {

@@ -31,7 +31,7 @@ func ProtocolHandlers() []ProtocolHandler {
 		{&protocol.MCP, openapi.Group{Name: "MCP", Description: "Vacants and the host as servers of MCP."}, newMCPHandler, mcpserver.Operations},
 		{&protocol.OpenAI, openapi.Group{Name: "OpenAI", Description: "Vacants as models of OpenAI's API."}, func(a *serve.A2A) func(*plain.Exchange) error { return openai.Handler(a.Plain, a.Models) }, openai.Operations},
 		{&protocol.Text, a2aGroup, func(a *serve.A2A) func(*plain.Exchange) error { return text.Handler(a.Plain) }, text.Operations},
-		// a.Cards is the A2A server, which also signs the cards of vacants.
+		// The A2A server also signs the cards of vacants.
 		{&protocol.A2A, a2aGroup, func(a *serve.A2A) func(*plain.Exchange) error { return a.A2AServer.Handle }, a2a.Operations},
 	}
 }
@@ -43,14 +43,14 @@ func newMCPHandler(a *serve.A2A) func(*plain.Exchange) error {
 	}
 	server := a.Server
 	owners := mcpserver.OwnerConfig{Keys: server.Billing, OperatorKey: server.Operator(), Answers: server.Answers, Calls: server.Calls}
-	if a.Vacants != nil {
+	if a.VacantsHandler != nil {
 		owners.Children, owners.Spawn, owners.Reviews = a.Children, a.Spawn, server.Reviews
 	}
-	if a.AGP != nil {
+	if a.AGPHandler != nil {
 		owners.SendAGP = a.SendAGP
 	}
 	return mcpserver.Handler(mcpserver.Config{
-		Plain: a.Plain, Card: a.A2AServer.Card, Search: search, IsPublished: server.IsPublished, Receipts: a.Receipts, Version: server.Version(), Team: a.Team,
+		Plain: a.Plain, Card: a.A2AServer.Card, Search: search, IsPublished: server.IsPublished, Receipts: a.ReceiptsHandler, Version: server.Version(), Team: a.Team,
 		Owners: owners,
 	})
 }

@@ -58,8 +58,8 @@ type API struct {
 
 type metadataKey struct{}
 
-// WithLoginMetadata makes Challenge tell clients where they can log in. metadata returns the URL of the
-// metadata of the resource that a request calls (RFC 9728), or "" if the resource accepts no
+// WithLoginMetadata makes Challenge tell clients where they can log in. metadata returns the URL of
+// the metadata of the resource that a request calls (RFC 9728), or "" if the resource accepts no
 // tokens.
 func WithLoginMetadata(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -395,8 +395,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int, otherTypes ...s
 	return readLimited(w, r, limit)
 }
 
-// ReadText reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type of
-// a form, which curl -d sends for every body, but does not decode the form.
+// ReadText reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type
+// of a form, which curl -d sends for every body, but does not decode the form.
 func ReadText(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		media, params, err := mime.ParseMediaType(ct)

@@ -30,20 +30,20 @@ type agent struct {
 }
 
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
-	a.req.beganCall.Store(true)
+	a.req.hasBegunCall.Store(true)
 	l := plain.LogLine{Message: a.req.Line.Message, Operation: "ask", IsCall: true, Method: a.req.Method, Path: a.req.URL.Path, StartedAt: a.api.Plain.Now()}
-	t, err := a.ask(ctx, q, piece, &l)
+	t, err := a.runQuestion(ctx, q, piece, &l)
 	if err != nil && !l.Accepted {
 		p := problem.AsError(err)
 		a.Log(ctx, &l, p.Kind.String(), p.Kind.Forms().HTTPStatus, err)
 	}
-	if !a.req.posted.isBatch { // a batch has one HTTP status for several answers
+	if !a.req.postBody.isBatch { // a batch has one HTTP status for several answers
 		err = a.SuggestLogin(ctx, err)
 	}
 	return a.convertAnswer(&t, err)
 }
 
-func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string), l *plain.LogLine) (t task.Task, err error) {
+func (a *agent) runQuestion(ctx context.Context, q mcptool.Question, piece func(string), l *plain.LogLine) (t task.Task, err error) {
 	if err := a.CheckKeylessAccess(); err != nil {
 		return t, err
 	}
@@ -141,11 +141,11 @@ func (a *agent) convertAnswer(t *task.Task, err error) (mcptool.Answer, error) {
 }
 
 func (a *agent) Describe(context.Context) (mcptool.Description, error) {
-	d, err := a.describe()
+	d, err := a.describeVacant()
 	return d, a.req.recordError(err)
 }
 
-func (a *agent) describe() (mcptool.Description, error) {
+func (a *agent) describeVacant() (mcptool.Description, error) {
 	d := mcptool.Description{ID: a.Vacant.ID.String()}
 	c, err := card.Parse(a.Vacant.Card)
 	if err != nil {
@@ -159,8 +159,8 @@ func (a *agent) describe() (mcptool.Description, error) {
 }
 
 func (a *agent) CallSigned(ctx context.Context, request []byte) ([]byte, error) {
-	a.req.beganCall.Store(true)
-	reply, err := a.call(ctx, request)
+	a.req.hasBegunCall.Store(true)
+	reply, err := a.sendSignedCall(ctx, request)
 	var toolErr *mcptool.ReferenceError
 	if errors.As(err, &toolErr) {
 		return nil, err
@@ -168,9 +168,9 @@ func (a *agent) CallSigned(ctx context.Context, request []byte) ([]byte, error) 
 	return reply, a.req.recordError(err)
 }
 
-func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
-	// Like the reference implementation, call does not check jsonrpc and method. The request is
-	// therefore decoded like a reset.
+func (a *agent) sendSignedCall(ctx context.Context, request []byte) ([]byte, error) {
+	// DecodeResetRequest is used, because like the reference implementation it does not check the
+	// members jsonrpc and method.
 	q, err := envelope.DecodeResetRequest(request)
 	if err != nil {
 		return nil, err
@@ -215,8 +215,8 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	return envelope.AppendMessage(nil, outcome.Reply), nil
 }
 
-// addOutcome adds members to a refusal of a call: the price and the ways to pay and, if signed is
-// true, the state of the caller's chain. Callers that do not sign cannot use the state.
+// addOutcome adds the price and the ways to pay to a refusal of a call. If signed is true, it also
+// adds the state of the caller's chain, which callers that do not sign cannot use.
 func addOutcome(err error, signed bool) error {
 	var taskRefusal *task.Refusal
 	if !errors.As(err, &taskRefusal) {

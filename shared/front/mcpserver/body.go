@@ -33,8 +33,8 @@ const (
 const (
 	latestVersion = "2026-07-28"
 	// batchVersion is the only revision with batches, and the default of a request without a version.
-	batchVersion = "2025-03-26"
-	headerName   = "Mcp-Protocol-Version"
+	batchVersion  = "2025-03-26"
+	versionHeader = "Mcp-Protocol-Version"
 )
 
 const (
@@ -45,7 +45,7 @@ const (
 // versions lists the supported revisions, from the newest to the oldest.
 var versions = []string{latestVersion, "2025-11-25", "2025-06-18", batchVersion, "2024-11-05"}
 
-var methods = []string{
+var supportedMethods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
 }
 
@@ -114,33 +114,34 @@ func (p *postedBody) progressToken() json.RawMessage {
 	return p.messages[0].progressToken
 }
 
-// splitForLibrary returns the body that the library must answer, or nil if there is none, and the errors
-// for requests with unknown methods. The library would refuse the complete body because of one
-// unknown method or notification. Notifications have no effect, because the server has no sessions.
-func (p *postedBody) splitForLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
+// splitForLibrary returns the body that the library must answer, and the errors for requests with
+// unknown methods. body is nil if the library has no request to answer. One unknown method or
+// notification would make the library refuse the complete body. Notifications are dropped. They
+// have no effect, because the server has no sessions.
+func (p *postedBody) splitForLibrary() (body []byte, refusals []httpapi.RPCRefusal) {
 	var supported [][]byte
 	for i := range p.messages {
 		switch m := &p.messages[i]; {
 		case m.method == "" || m.id == nil: // no answer is expected
-		case slices.Contains(methods, m.method), p.version != latestVersion && slices.Contains(earlierMethods, m.method):
+		case slices.Contains(supportedMethods, m.method), p.version != latestVersion && slices.Contains(earlierMethods, m.method):
 			supported = append(supported, m.raw)
 		default:
-			unknown = append(unknown, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
+			refusals = append(refusals, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
 				Code: codeMethodNotFound, Message: "method " + httpapi.QuoteTruncated(m.method) + " does not exist",
 			}})
 		}
 	}
 	switch {
 	case supported == nil:
-		return nil, unknown
+		return nil, refusals
 	case p.isBatch:
-		return slices.Concat([]byte("["), bytes.Join(supported, []byte(",")), []byte("]")), unknown
+		return slices.Concat([]byte("["), bytes.Join(supported, []byte(",")), []byte("]")), refusals
 	}
-	return supported[0], unknown
+	return supported[0], refusals
 }
 
-// parsePost parses the headers and the outer form of a body. It refuses requests that the library would
-// accept although this package does not support them.
+// parsePost parses the headers and the outer form of a body. It refuses requests that the library
+// would accept although this package does not support them.
 func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
 	// A client without Accept accepts all forms (RFC 9110 §12.5.1).
@@ -190,13 +191,13 @@ func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	}
 	// An unknown version in the header of an initialize request is ignored, because the body
 	// negotiates the version.
-	headerVersions := h.Values(headerName)
+	headerVersions := h.Values(versionHeader)
 	switch {
 	case !p.isBatch && p.messages[0].method == "initialize" && (len(headerVersions) > 1 || len(headerVersions) == 1 && !slices.Contains(versions, headerVersions[0])):
 		p.version = batchVersion
-		h.Del(headerName)
+		h.Del(versionHeader)
 	case len(headerVersions) > 1:
-		return p, problem.Invalid(headerName, "one header", "several")
+		return p, problem.Invalid(versionHeader, "one header", "several")
 	case len(headerVersions) == 0:
 		p.version = batchVersion
 	default:
@@ -204,7 +205,7 @@ func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	}
 	if !slices.Contains(versions, p.version) {
 		return p, refusal{
-			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.QuoteTruncated(p.version)), codeUnsupportedVersion,
+			problem.Invalid(versionHeader, "one of "+strings.Join(versions, ", "), httpapi.QuoteTruncated(p.version)), codeUnsupportedVersion,
 			map[string]any{"supported": versions, "requested": strings.ToValidUTF8(p.version[:min(len(p.version), 80)], "")},
 		}
 	}
@@ -214,8 +215,8 @@ func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	return p, nil
 }
 
-// encodeErrors returns errors in the form that the client expects: events for a stream, a list for a
-// batch, or a single error.
+// encodeErrors returns errors in the form that the client expects: events for a stream, a list for
+// a batch, or a single error.
 func (p *postedBody) encodeErrors(refusals []httpapi.RPCRefusal) []byte {
 	messages := make([][]byte, len(refusals))
 	for i := range refusals {

@@ -64,7 +64,7 @@ func (w *world) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 		w.turns.Add(1)
 		var said []string
 		for _, t := range r.Turns {
-			if t.Role == substrate.Caller {
+			if t.Role == substrate.RoleCaller {
 				said = append(said, t.Text)
 			}
 		}
@@ -76,7 +76,7 @@ func (w *world) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 			yield(nil, problem.New(problem.DeadlineExceeded, ""))
 			return
 		}
-		_ = yield(substrate.Text(strings.Join(said, "+")), nil) && yield(substrate.Stop, nil)
+		_ = yield(substrate.Text(strings.Join(said, "+")), nil) && yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -89,7 +89,7 @@ func (s slow) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substrat
 			select {
 			case piece, more := <-s.gate:
 				if !more {
-					yield(substrate.Stop, nil)
+					yield(substrate.FinishStop, nil)
 					return
 				}
 				if !yield(substrate.Text(piece), nil) {
@@ -120,10 +120,10 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	}}, changes...)...)
 	w.Serve()
 	accounts := w.AccountHandler(nil)
-	w.Agents.Receipts = accounts
-	w.Agents.Vacants = w.TenantsHandler()
+	w.Agents.ReceiptsHandler = accounts
+	w.Agents.VacantsHandler = w.TenantsHandler()
 	if w.Operator() != nil {
-		w.Agents.Vacants = w.Admin()
+		w.Agents.VacantsHandler = w.Admin()
 	}
 	protocols := handlers.NewProtocols(w.Agents)
 	if answerTime != 0 {
@@ -132,7 +132,7 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Plain: w.Agents.Plain, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), MetadataURL: w.MetadataURL(), PageJudge: w.PageJudge()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Plain: w.Agents.Plain, Protocols: protocols, AGP: w.Agents.AGPHandler, Account: accounts, Resource: w.ResourceHandler(), MetadataURL: w.MetadataURL(), PageJudge: w.PageJudge()}.Public()
 	w.http.Start()
 	t.Cleanup(w.http.Close)
 	w.Work()

@@ -23,13 +23,13 @@ func (h *host) DescribeAgent(ctx context.Context, name string) (mcptool.AgentInf
 	if err != nil {
 		return mcptool.AgentInfo{}, err
 	}
-	shown, found, err := mcptool.FindAgentByID(ctx, a.Vacant.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
+	info, found, err := mcptool.FindAgentByID(ctx, a.Vacant.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
 		return h.searchRegistry(ctx, registryclient.Query{ShortID: shortID, Limit: 1})
 	})
 	if err == nil && !found {
 		err = h.req.recordError(notPublishedError(name))
 	}
-	return shown, err
+	return info, err
 }
 
 func (h *host) OpenAgent(ctx context.Context, name string) (mcptool.Agent, error) {

@@ -38,8 +38,8 @@ type Config struct {
 	Plain *plain.Service
 	// Card returns the signed agent card of a vacant. base is the host's base URL.
 	Card func(ctx context.Context, v *vacants.Record, base string) ([]byte, error)
-	// Search serves the registry's search of vacants (registryapi.NewSearchHandler) for the host's own MCP
-	// server. If Search is nil, the host has no MCP server of its own.
+	// Search serves the registry's search of vacants (registryapi.NewSearchHandler) for the host's own
+	// MCP server. If Search is nil, the host has no MCP server of its own.
 	Search http.Handler
 	// IsPublished reports whether a vacant is published. It is required if Search is set.
 	IsPublished func(context.Context, identity.ID) (bool, error)
@@ -63,8 +63,8 @@ func Handler(c Config) func(*plain.Exchange) error {
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBodyBytes),
-		// The library would refuse requests to localhost with another Host, but a proxy on the same
-		// machine may forward such requests. A host that serves only its own machine checks Host
+		// The library would refuse requests to localhost with another Host header, but a proxy on the
+		// same machine may forward such requests. A host that serves only its own machine checks Host
 		// itself.
 		DisableLocalhostProtection: true,
 	}
@@ -86,7 +86,7 @@ type api struct {
 // request is the state of one HTTP request.
 type request struct {
 	*plain.Exchange
-	posted postedBody
+	postBody postedBody
 
 	server *sdk.Server
 	agent  mcptool.Agent // set if the request names a vacant
@@ -95,9 +95,9 @@ type request struct {
 	key        *billing.Key // key of the request, or nil for a guest or the operator
 	isOperator bool         // the request has the operator's key
 
-	lastError atomic.Pointer[problem.Error] // last error of a tool, for the log
-	lastFault atomic.Pointer[problem.Error] // last error in a tool that the host caused
-	beganCall atomic.Bool                   // a tool began a call, which has its own log line
+	lastError    atomic.Pointer[problem.Error] // last error of a tool, for the log
+	lastFault    atomic.Pointer[problem.Error] // last error in a tool that the host caused
+	hasBegunCall atomic.Bool                   // a tool began a call, which has its own log line
 }
 
 type requestKey struct{}
@@ -116,18 +116,18 @@ func newNotFoundError() error {
 func (d *api) serve(x *plain.Exchange) error {
 	r := &request{Exchange: x}
 	x.Refuse = func(w http.ResponseWriter, err error) {
-		x.Line.HasOwnCallLines = r.beganCall.Load()
-		httpapi.FailRPC(w, r.posted.id(), err)
+		x.Line.HasOwnCallLines = r.hasBegunCall.Load()
+		httpapi.FailRPC(w, r.postBody.id(), err)
 	}
 	name, _, isVacant := message.SplitPath(r.URL.Path)
 	isCard := r.SubPath == message.MCPPath+cardPath
 	if r.SubPath != message.MCPPath && !isCard || !isVacant && d.Search == nil {
 		return newNotFoundError()
 	}
-	if err := d.identify(r, isVacant); err != nil {
+	if err := d.identifySender(r, isVacant); err != nil {
 		return err
 	}
-	var about mcptool.ServerConfig
+	var config mcptool.ServerConfig
 	if isVacant {
 		if err := r.OpenVacant(name); problem.Is(err, problem.NotFound) {
 			return newNotFoundError()
@@ -135,22 +135,22 @@ func (d *api) serve(x *plain.Exchange) error {
 			return err
 		}
 		r.agent = &agent{&r.Caller, d, r}
-		about = mcptool.ServerConfig{
+		config = mcptool.ServerConfig{
 			Name: r.Vacant.Name, Instructions: r.Vacant.Capability, Version: d.Version, OnlySigned: r.CheckKeylessAccess() != nil,
 			InputMediaTypes: strings.Join(r.Vacant.Input, ","), VacantID: r.Vacant.ID,
 		}
 	} else {
 		r.host = &host{api: d, req: r}
-		about = mcptool.ServerConfig{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, then ask an agent with ask_agent."}
+		config = mcptool.ServerConfig{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, then ask an agent with ask_agent."}
 	}
-	if err := d.selectTools(r, &about); err != nil {
+	if err := d.selectTools(r, &config); err != nil {
 		return err
 	}
-	if about.HasTeamTools {
-		about.Instructions += mcptool.TeamInstructions
+	if config.HasTeamTools {
+		config.Instructions += mcptool.TeamInstructions
 	}
 	if isCard {
-		return d.serveCard(r, about)
+		return d.serveCard(r, config)
 	}
 	switch r.Method {
 	case http.MethodPost:
@@ -168,14 +168,14 @@ func (d *api) serve(x *plain.Exchange) error {
 		return err
 	}
 	r.ClearReadDeadline()
-	r.posted, err = parsePost(r.Request.Header, body)
-	if r.Line.Operation = r.posted.logName(); err != nil {
+	r.postBody, err = parsePost(r.Request.Header, body)
+	if r.Line.Operation = r.postBody.logName(); err != nil {
 		return err
 	}
-	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.posted.messages)-1); err != nil {
+	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.postBody.messages)-1); err != nil {
 		return err
 	}
-	body, refusals := r.posted.splitForLibrary()
+	body, refusals := r.postBody.splitForLibrary()
 	if body == nil {
 		if refusals == nil { // the body contains no request
 			r.WriteHeader(http.StatusAccepted)
@@ -183,24 +183,24 @@ func (d *api) serve(x *plain.Exchange) error {
 		}
 		status := http.StatusOK
 		switch {
-		case r.posted.version == latestVersion:
+		case r.postBody.version == latestVersion:
 			status = http.StatusNotFound
-		case r.posted.usesStream():
+		case r.postBody.usesStream():
 			r.Header().Set("Content-Type", mediaEvents)
 		}
-		httpapi.Send(r.ResponseWriter, status, r.posted.encodeErrors(refusals))
+		httpapi.Send(r.ResponseWriter, status, r.postBody.encodeErrors(refusals))
 		r.Log("method_not_found", status, nil)
 		return nil
 	}
-	r.server = d.cachedServer(about)
-	body, r.posted.originalIDs = mcptool.ReplaceIDs(body)
+	r.server = d.cachedServer(config)
+	body, r.postBody.originalIDs = mcptool.ReplaceIDs(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	// The library requires both media types.
 	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents)
 	w := &responseWriter{request: r, extraErrors: refusals}
 	ctx := context.WithValue(r.Context(), requestKey{}, r)
-	if r.posted.usesStream() {
-		ctx = mcptool.WithProgressToken(ctx, r.posted.progressToken())
+	if r.postBody.usesStream() {
+		ctx = mcptool.WithProgressToken(ctx, r.postBody.progressToken())
 		err = d.Plain.Streams.Run(&r.Caller, func() error {
 			c := http.NewResponseController(r.ResponseWriter)
 			_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + streamWriteTimeout))
@@ -220,13 +220,13 @@ func (d *api) serve(x *plain.Exchange) error {
 	if w.isText {
 		text := strings.TrimSpace(strings.ToValidUTF8(string(w.errorText), "\uFFFD"))
 		// Strings always encode.
-		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalidRequest, Message: text}})
+		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.postBody.id(), Error: httpapi.RPCError{Code: codeInvalidRequest, Message: text}})
 		w.Header().Del("Content-Type")
 		w.Header().Del("Content-Length")
 		w.Header().Set("Cache-Control", "no-store")
 		httpapi.Send(w.ResponseWriter, w.status, body)
 	}
-	w.Line.HasOwnCallLines = w.beganCall.Load()
+	w.Line.HasOwnCallLines = w.hasBegunCall.Load()
 	if p := cmp.Or(w.lastFault.Load(), w.lastError.Load()); p != nil {
 		var cause error
 		// A failed agent is not an error here, because its failure is a result.
@@ -241,19 +241,19 @@ func (d *api) serve(x *plain.Exchange) error {
 // streamWriteTimeout limits the time in which a client must read the end of a stream.
 const streamWriteTimeout = 20 * time.Second
 
-// cachedServer returns the server for a description. Servers are cached, because creating one takes a
-// fifth of the time of a request.
-func (d *api) cachedServer(about mcptool.ServerConfig) *sdk.Server {
+// cachedServer returns the server for a configuration. Servers are cached, because creating one
+// takes a fifth of the time of a request.
+func (d *api) cachedServer(config mcptool.ServerConfig) *sdk.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s := d.servers[about]; s != nil {
+	if s := d.servers[config]; s != nil {
 		return s
 	}
 	if len(d.servers) >= maxCachedServers {
 		clear(d.servers)
 	}
-	s := d.newServer(about)
-	d.servers[about] = s
+	s := d.newServer(config)
+	d.servers[config] = s
 	return s
 }
 
@@ -262,8 +262,8 @@ const maxCachedServers = 256
 
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 
-// responseWriter converts the library's responses: it wraps plain-text errors in JSON-RPC errors, and sets
-// the HTTP status of a fault in a tool.
+// responseWriter converts the library's responses: it wraps plain-text errors in JSON-RPC errors,
+// and sets the HTTP status of a fault in a tool.
 type responseWriter struct {
 	*request
 	extraErrors     []httpapi.RPCRefusal // errors that must be added to the library's answer
@@ -282,12 +282,12 @@ func (w *responseWriter) WriteHeader(status int) {
 	if w.isText = status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain"); w.isText {
 		return
 	}
-	if f := w.lastFault.Load(); f != nil && status == http.StatusOK && !w.posted.isBatch {
+	if f := w.lastFault.Load(); f != nil && status == http.StatusOK && !w.postBody.isBatch {
 		if f.Kind == problem.Unauthorized { // this is also possible before the first piece of a stream
 			w.credentialError = f
 			return
 		}
-		if !w.posted.usesStream() {
+		if !w.postBody.usesStream() {
 			w.status = f.Kind.Forms().HTTPStatus
 			if f.Kind == problem.Unavailable {
 				h.Set("Retry-After", "1")
@@ -310,16 +310,16 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	}
 	// Each call of the library writes a complete answer or a complete event.
 	prefix, data, isEvent := bytes.Cut(b, []byte("data: "))
-	if !isEvent || !w.posted.usesStream() {
+	if !isEvent || !w.postBody.usesStream() {
 		prefix, data = nil, b
 	} else {
 		prefix = b[:len(prefix)+len("data: ")]
 	}
 	message := bytes.TrimRight(data, "\n")
-	output := slices.Concat(prefix, mcptool.RestoreIDs(message, w.posted.originalIDs), data[len(message):])
+	output := slices.Concat(prefix, mcptool.RestoreIDs(message, w.postBody.originalIDs), data[len(message):])
 	if w.extraErrors != nil && w.status == http.StatusOK {
-		refusals := w.posted.encodeErrors(w.extraErrors)
-		if w.extraErrors = nil; w.posted.usesStream() {
+		refusals := w.postBody.encodeErrors(w.extraErrors)
+		if w.extraErrors = nil; w.postBody.usesStream() {
 			output = append(refusals, output...)
 		} else { // both are lists
 			output = append(append(bytes.TrimSuffix(refusals, []byte("]")), ','), output[1:]...)
@@ -338,8 +338,8 @@ func (w *responseWriter) Flush() {
 	}
 }
 
-// recordError records an error of a tool for the log, and for the status if the error is a fault. It
-// returns the error.
+// recordError records an error of a tool for the log, and returns it. If the error is a fault
+// (mcptool.IsFault), it also determines the HTTP status.
 func (r *request) recordError(err error) error {
 	if err == nil {
 		return nil

@@ -23,9 +23,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// OwnerConfig contains the parts that serve the tools for which a key needs special rights, for example
-// as the owner of a vacant. If a part is nil, its tools are not listed. The functions use the
-// credential of the request.
+// OwnerConfig contains the parts that serve the tools for which a key needs special rights, for
+// example as the owner of a vacant. If a part is nil, its tools are not listed. The functions use
+// the credential of the request.
 type OwnerConfig struct {
 	// Keys reads the scopes of keys. If Keys is nil, keys give no access to such tools.
 	Keys *billing.Billing
@@ -46,9 +46,9 @@ type OwnerConfig struct {
 	Reviews *reviews.Service
 }
 
-// identify sets the key of a request and the account that pays for its calls or tasks. If the
+// identifySender sets the key of a request and the account that pays for its calls or tasks. If the
 // credential is the operator's key, it sets isOperator instead.
-func (d *api) identify(r *request, isVacant bool) (err error) {
+func (d *api) identifySender(r *request, isVacant bool) (err error) {
 	keys, operator := d.Owners.Keys, d.Owners.OperatorKey
 	if keys == nil {
 		return r.IdentifyPayer()
@@ -71,21 +71,21 @@ func (d *api) identify(r *request, isVacant bool) (err error) {
 	return err
 }
 
-// selectTools sets the fields of about that determine the client's tools. It returns an error if the
-// client may neither call vacants nor use other tools.
-func (d *api) selectTools(r *request, about *mcptool.ServerConfig) error {
+// selectTools sets the fields of the server configuration that determine the client's tools. It
+// returns an error if the client may neither call vacants nor use other tools.
+func (d *api) selectTools(r *request, config *mcptool.ServerConfig) error {
 	k, owners := r.key, &d.Owners
 	if r.agent != nil {
 		isOwner := r.isOperator || k != nil && !k.Test && k.Tenant == r.Vacant.Tenant && k.HasScope(billing.ScopeVacants)
-		about.HasOwnerTools = isOwner && owners.Children != nil
-		about.HasDelegateTools = isOwner && owners.Answers != nil && (r.isOperator || k.HasScope(billing.ScopeAgents))
+		config.HasOwnerTools = isOwner && owners.Children != nil
+		config.HasDelegateTools = isOwner && owners.Answers != nil && (r.isOperator || k.HasScope(billing.ScopeAgents))
 	} else {
-		about.HasTeamTools = d.Team != nil && k != nil && k.HasScope(billing.ScopeAgents)
-		about.HasAGPTools = k != nil && k.HasScope(billing.ScopeAGP) && owners.SendAGP != nil
+		config.HasTeamTools = d.Team != nil && k != nil && k.HasScope(billing.ScopeAgents)
+		config.HasAGPTools = k != nil && k.HasScope(billing.ScopeAGP) && owners.SendAGP != nil
 	}
-	about.NoCalls = r.isOperator || k != nil && !k.HasScope(billing.ScopeCall)
+	config.NoCalls = r.isOperator || k != nil && !k.HasScope(billing.ScopeCall)
 	switch {
-	case !about.NoCalls, about.HasOwnerTools, about.HasDelegateTools, about.HasAGPTools, about.HasTeamTools:
+	case !config.NoCalls, config.HasOwnerTools, config.HasDelegateTools, config.HasAGPTools, config.HasTeamTools:
 		return nil
 	case r.isOperator:
 		return problem.New(problem.Forbidden, "the operator's key cannot call vacants; use a key of an account")
@@ -116,7 +116,7 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	if err := plain.CheckText("task", text); err != nil {
 		return nil, r.recordError(err)
 	}
-	child, found, err := d.Plain.Directory.ShowNamed(ctx, name)
+	child, found, err := d.Plain.Directory.FindCachedByName(ctx, name)
 	switch {
 	case err != nil:
 		return nil, r.recordError(err)
@@ -146,8 +146,8 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	}, r.recordError(err)
 }
 
-// review implements vacant_caller_review for the vacant of the request.
-func (d *api) review(ctx context.Context, in mcptool.ReviewArgs) (any, error) {
+// submitReview implements vacant_caller_review for the vacant of the request.
+func (d *api) submitReview(ctx context.Context, in mcptool.ReviewArgs) (any, error) {
 	r := requestOf(ctx)
 	rec, err := in.Record()
 	if err != nil {

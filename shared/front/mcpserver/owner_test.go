@@ -200,7 +200,7 @@ func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
 			t.Errorf("a review with %s: %s, want %s", more, got.text(), want)
 		}
 	}
-	if got := review(mine.ID, ""); !strings.Contains(fmt.Sprint(got.Data["error"]), "one owner") {
+	if got := review(mine.ID, ""); !strings.Contains(fmt.Sprint(got.Data["error"]), "reviewer and vacant have the same owner") {
 		t.Errorf("a review of a vacant of the same owner: %s", got.text())
 	}
 	got := review(target.ID, `,"honesty":0.5,"claim":"echoes well"`)
@@ -356,13 +356,13 @@ type shopper struct{ sales *atomic.Int64 }
 func (s shopper) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		switch last := &r.Turns[len(r.Turns)-1]; {
-		case last.Role == substrate.Tools:
-			_ = yield(substrate.Text(last.Results[0].Text), nil) && yield(substrate.Stop, nil)
+		case last.Role == substrate.RoleTools:
+			_ = yield(substrate.Text(last.Results[0].Text), nil) && yield(substrate.FinishStop, nil)
 		case len(r.Tools) > 0:
-			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.ToolUse, nil)
+			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.FinishToolUse, nil)
 		default:
 			s.sales.Add(1)
-			_ = yield(substrate.Text("sold"), nil) && yield(substrate.Stop, nil)
+			_ = yield(substrate.Text("sold"), nil) && yield(substrate.FinishStop, nil)
 		}
 	}
 }

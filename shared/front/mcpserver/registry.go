@@ -27,7 +27,7 @@ func newRegistry(search http.Handler) registry {
 // searchRegistry searches the registry. It omits agents on other hosts, which the other tools cannot reach.
 func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcptool.SearchPage, error) {
 	out := mcptool.SearchPage{}
-	found, err := h.registry.Search(ctx, q)
+	result, err := h.registry.Search(ctx, q)
 	if problem.Is(err, problem.Usage) {
 		err = problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
@@ -38,11 +38,11 @@ func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcpt
 	if err != nil {
 		return out, h.req.recordError(err)
 	}
-	return ConvertMatches(base, found), nil
+	return ConvertMatches(base, result), nil
 }
 
-// ConvertMatches returns the matches of a search in the form of the tools. base is the base URL of their
-// host. ConvertMatches omits matches without a name, which run on other hosts.
+// ConvertMatches returns the matches of a search in the form of the tools. base is the base URL of
+// their host. ConvertMatches omits matches without a name, which run on other hosts.
 func ConvertMatches(base string, result discovery.SearchResult) mcptool.SearchPage {
 	out := mcptool.SearchPage{Agents: []mcptool.AgentInfo{}, Next: result.Next, UnverifiedCount: len(result.DroppedMatches)}
 	for i := range result.Matches {
@@ -63,7 +63,8 @@ func ConvertMatches(base string, result discovery.SearchResult) mcptool.SearchPa
 	return out
 }
 
-// localURL is the base URL of the requests that local serves. It never leaves this process.
+// localURL is the base URL of the requests that localTransport serves. It never leaves this
+// process.
 const localURL = "http://localhost"
 
 // localTransport is a transport that calls a handler in this process.

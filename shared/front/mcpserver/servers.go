@@ -26,35 +26,35 @@ const mediaCard = "application/mcp-server-card+json"
 
 const cardPath = "/server-card"
 
-func (d *api) newServer(about mcptool.ServerConfig) *sdk.Server {
-	if about.VacantID == (identity.ID{}) {
-		s := mcptool.NewHostServer(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
-		if about.HasAGPTools {
+func (d *api) newServer(config mcptool.ServerConfig) *sdk.Server {
+	if config.VacantID == (identity.ID{}) {
+		s := mcptool.NewHostServer(config, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
+		if config.HasAGPTools {
 			mcptool.AddAGPTools(s, d.sendAGP)
 		}
-		if about.NoCalls {
+		if config.NoCalls {
 			s.RemoveTools("ask_agent", "get_task", "stop_task")
 		}
 		return s
 	}
-	s := mcptool.NewVacantServer(about, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
+	s := mcptool.NewVacantServer(config, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
 	var owner mcptool.OwnerTools
-	if about.HasOwnerTools {
+	if config.HasOwnerTools {
 		owner.ListChildren, owner.SpawnChild = d.listChildren, d.spawnChild
 		if d.Owners.Reviews != nil {
-			owner.SubmitReview = d.review
+			owner.SubmitReview = d.submitReview
 		}
 	}
-	if about.HasDelegateTools {
+	if config.HasDelegateTools {
 		owner.Delegate = d.delegate
 	}
 	mcptool.AddOwnerTools(s, owner)
-	if about.NoCalls {
+	if config.NoCalls {
 		s.RemoveTools("ask", "get_task", "stop_task", "vacant_call")
 	}
 	// The URIs contain the vacant's id, because a name may contain characters that are invalid in
 	// URIs.
-	baseURI := "vacancy://" + about.VacantID.String()
+	baseURI := "vacancy://" + config.VacantID.String()
 	addResource := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
 		s.AddResource(&sdk.Resource{URI: baseURI + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
 			func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
@@ -74,7 +74,7 @@ func (d *api) newServer(about mcptool.ServerConfig) *sdk.Server {
 		return d.Card(ctx, &a.Vacant, base)
 	})
 	addResource("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) {
-		d, err := a.describe()
+		d, err := a.describeVacant()
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (d *api) readReceipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk
 }
 
 // serveCard serves the MCP card of a server (draft SEP-2127).
-func (d *api) serveCard(r *request, about mcptool.ServerConfig) error {
+func (d *api) serveCard(r *request, config mcptool.ServerConfig) error {
 	h := r.Header()
 	h.Set("Access-Control-Allow-Origin", "*") // pages of all sites may read the card
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -136,15 +136,15 @@ func (d *api) serveCard(r *request, about mcptool.ServerConfig) error {
 	if err != nil {
 		return err
 	}
-	endpoint, name := base+message.MCPPath, about.Name
-	if about.VacantID != (identity.ID{}) {
-		endpoint = base + "/v/" + about.VacantID.String() + message.MCPPath
+	endpoint, name := base+message.MCPPath, config.Name
+	if config.VacantID != (identity.ID{}) {
+		endpoint = base + "/v/" + config.VacantID.String() + message.MCPPath
 	}
 	if !namePattern.MatchString(name) {
-		name = about.VacantID.String()
+		name = config.VacantID.String()
 	}
 	body, err := httpapi.Encode(serverCard{
-		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reverseHostName(base) + "/" + name, Title: truncate(about.Name), Version: about.Version, Description: truncate(about.Instructions),
+		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reverseHostName(base) + "/" + name, Title: truncate(config.Name), Version: config.Version, Description: truncate(config.Instructions),
 		Remotes: []remote{{Type: "streamable-http", URL: endpoint, Versions: versions}},
 	})
 	if err != nil {

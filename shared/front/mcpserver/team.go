@@ -42,12 +42,12 @@ func (m *teamClient) Status(ctx context.Context, id string) (team.Status, error)
 }
 
 func (m *teamClient) Cancel(ctx context.Context, id string) (team.Status, error) {
-	s, err := m.Team.Cancel(ctx, m.caller, id)
+	s, err := m.Team.CancelTask(ctx, m.caller, id)
 	return s, m.req.recordError(err)
 }
 
 func (m *teamClient) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
-	s, err := m.Team.Answer(ctx, m.caller, id, text, key)
+	s, err := m.Team.AnswerTask(ctx, m.caller, id, text, key)
 	teamapi.SetResultPath(&s, false)
 	return s, m.req.recordError(err)
 }

@@ -88,7 +88,7 @@ func (h *testServer) Vacant(_ context.Context, id identity.ID, _ bool) (call.Vac
 	return call.Vacant{ID: id, State: h.states[id], Floor: h.floors[id], Behaviour: substrate.Behaviour(echo.Substrate), Signer: k}, true, nil
 }
 
-func (h *testServer) Show(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {
+func (h *testServer) FindCached(ctx context.Context, id identity.ID) (vacants.Record, bool, error) {
 	k := h.keys[id]
 	if k == nil {
 		return vacants.Record{}, false, nil
@@ -101,16 +101,16 @@ func (h *testServer) Show(ctx context.Context, id identity.ID) (vacants.Record, 
 	return vacants.Record{ID: id, Name: "name-" + id.Short(), State: h.states[id], Closed: h.closed[id], Card: c.Blob()}, true, nil
 }
 
-func (h *testServer) ShowNamed(ctx context.Context, name string) (vacants.Record, bool, error) {
+func (h *testServer) FindCachedByName(ctx context.Context, name string) (vacants.Record, bool, error) {
 	for id := range h.keys {
 		if name == "name-"+id.Short() {
-			return h.Show(ctx, id)
+			return h.FindCached(ctx, id)
 		}
 	}
 	return vacants.Record{}, false, nil
 }
 
-func (h *testServer) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
+func (h *testServer) ListOpen(_ context.Context, n int) (ids []identity.ID, _ error) {
 	for id, s := range h.states {
 		if !s.IsRetired() && !h.closed[id] && len(ids) < n {
 			ids = append(ids, id)

@@ -56,18 +56,17 @@ type Config struct {
 	// BodyTimeout limits the time in which a client must send a body. The default is
 	// DefaultBodyTimeout.
 	BodyTimeout time.Duration
-	// If Send and *Send are not nil when a call arrives, *Send runs the call instead of Host. Host
-	// would wait for the answer without a limit if the vacant is slow.
+	// If Send and *Send are not nil when a call arrives, *Send runs the call instead of Host. Unlike
+	// *Send, Host waits for a slow vacant without a limit.
 	Send *SendFunc
 }
 
-// SendFunc runs a signed call. route is the vacant that the path names, or zero. from is the network
-// address of the client.
+// SendFunc runs a signed call. route is the vacant that the path names, or zero. from is the
+// network address of the client.
 type SendFunc func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
-// NewPairLimit limits the requests that start or restart the chain of a pair, which is a caller and
-// a vacant: calls with seq 1 and resets. If the limit is reached, it sets Retry-After and returns
-// an error.
+// NewPairLimit limits calls with seq 1 and resets, which start or restart the chain of a pair (a
+// caller and a vacant). If the limit is reached, it sets Retry-After and returns an error.
 type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
@@ -97,9 +96,9 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. It does not use http.ServeMux,
-// which redirects paths that are not clean, for example //a2a/message/send, which callers build
-// from a base URL with a trailing slash. A redirected POST loses its body (PROTOCOL §23 B6, C4).
+// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. Callers that have a base URL
+// with a trailing slash request paths such as //a2a/message/send. http.ServeMux would redirect such
+// a path, and a redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		// In Lambda, a panic would end the process and its other requests.
@@ -161,7 +160,7 @@ func (d *api) serveSend(w http.ResponseWriter, r *http.Request, pathVacant ident
 	startTime := d.Now()
 	req, err := d.readRequest(w, r)
 	if err != nil {
-		d.refuseUnread(w, r, startTime, err)
+		d.refuseRequest(w, r, startTime, err)
 		return
 	}
 	if req.Envelope.Seq == 1 {
@@ -172,7 +171,7 @@ func (d *api) serveSend(w http.ResponseWriter, r *http.Request, pathVacant ident
 	}
 	credential, err := caller.ParseCredential(r)
 	if err != nil {
-		d.refuseUnread(w, r, startTime, err)
+		d.refuseRequest(w, r, startTime, err)
 		return
 	}
 	var o call.Outcome
@@ -199,7 +198,7 @@ func (d *api) serveAsk(w http.ResponseWriter, r *http.Request, pathVacant identi
 	startTime := d.Now()
 	req, err := d.readRequest(w, r)
 	if err != nil {
-		d.refuseUnread(w, r, startTime, err)
+		d.refuseRequest(w, r, startTime, err)
 		return
 	}
 	o := d.Host.Ask(r.Context(), pathVacant, &req.Envelope)
@@ -247,7 +246,7 @@ func (d *api) serveReset(w http.ResponseWriter, r *http.Request, pathVacant iden
 	d.logOutcome(r, "reset", startTime, &req.Envelope, &o)
 }
 
-func (d *api) refuseUnread(w http.ResponseWriter, r *http.Request, startTime time.Time, err error) {
+func (d *api) refuseRequest(w http.ResponseWriter, r *http.Request, startTime time.Time, err error) {
 	p := problem.AsError(err)
 	sendRefusal(w, p)
 	var pairAttrs []slog.Attr
@@ -275,18 +274,19 @@ func unsupportedError(header, got, want string) error {
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// maxInitialBody is the maximum initial size of a body's buffer, in bytes. The buffer grows only with the
-// received bytes, so a client that only announces 256 KiB does not occupy that much memory.
+// maxInitialBody is the maximum initial size of a body's buffer, in bytes. The buffer grows only
+// with the received bytes, so a client that only announces 256 KiB does not occupy that much
+// memory.
 const maxInitialBody = 16 << 10
 
 func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
-	tooLarge := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
+	tooLargeErr := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
 	if contentEncoding := r.Header.Get("Content-Encoding"); contentEncoding != "" && contentEncoding != "identity" {
 		return nil, unsupportedError("content-encoding", contentEncoding, "none")
 	}
 	if r.ContentLength > int64(limit) {
-		return nil, tooLarge
+		return nil, tooLargeErr
 	}
 	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
 	// complete before the handler runs, and setting a deadline fails.
@@ -296,7 +296,7 @@ func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	var maxBytesErr *http.MaxBytesError
 	switch {
 	case errors.As(err, &maxBytesErr):
-		return nil, tooLarge
+		return nil, tooLargeErr
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.New(problem.SlowBody, "the body was not received within %v", d.BodyTimeout)
 	case err != nil:
@@ -322,9 +322,10 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// logOutcome logs the outcome of a call, an ask or a reset. Package call logs and counts an accepted call
-// when the call ends, so the line of an accepted call has only obs.QuietLevel. The same level
-// applies to an ask unless the host failed. Calls that were not accepted are counted here.
+// logOutcome logs the outcome of a call, an ask or a reset. Package call logs and counts an
+// accepted call when the call ends. The line of an accepted call therefore has only obs.QuietLevel,
+// and logOutcome counts only the other calls. The line of an ask has the same level unless the host
+// failed.
 func (d *api) logOutcome(r *http.Request, operation string, startTime time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {
@@ -345,7 +346,7 @@ func (d *api) logOutcome(r *http.Request, operation string, startTime time.Time,
 	}
 	if !o.RestoredAt.IsZero() {
 		attrs = append(attrs, slog.Time(obs.AttrRestored, o.RestoredAt))
-		if o.Problem.Kind == problem.BelowFloor { // otherwise Restored belongs to the chain
+		if o.Problem.Kind == problem.BelowFloor { // otherwise RestoredAt belongs to the chain
 			attrs = append(attrs, slog.Time(obs.AttrFloor, o.Floor))
 		}
 	}

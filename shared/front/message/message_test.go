@@ -348,18 +348,18 @@ func TestAnETagIsFoundInAListOfThem(t *testing.T) {
 // broken is a Directory that fails.
 type broken struct{ err error }
 
-func (b broken) Show(context.Context, identity.ID) (vacants.Record, bool, error) {
+func (b broken) FindCached(context.Context, identity.ID) (vacants.Record, bool, error) {
 	if b.err == nil {
 		panic("the reason")
 	}
 	return vacants.Record{}, false, b.err
 }
 
-func (b broken) ShowNamed(ctx context.Context, _ string) (vacants.Record, bool, error) {
-	return b.Show(ctx, identity.ID{})
+func (b broken) FindCachedByName(ctx context.Context, _ string) (vacants.Record, bool, error) {
+	return b.FindCached(ctx, identity.ID{})
 }
 
-func (b broken) Open(context.Context, int) ([]identity.ID, error) { return nil, b.err }
+func (b broken) ListOpen(context.Context, int) ([]identity.ID, error) { return nil, b.err }
 
 func TestAFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 	h := newTestServer(t, noon, seed(1))

@@ -17,14 +17,14 @@ import (
 
 // Directory gives access to the hosted vacants. It is safe for concurrent use.
 type Directory interface {
-	// Show returns a vacant's record. ok is false if the host does not have the vacant.
-	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// ShowNamed returns a vacant's record by its name. ok is also false if name is not a valid
+	// FindCached returns a vacant's record. ok is false if the host does not have the vacant.
+	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	// FindCachedByName returns a vacant's record by its name. ok is also false if name is not a valid
 	// name.
-	ShowNamed(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
-	// Open returns the ids of at most n vacants that are in service and answer callers other than
+	FindCachedByName(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
+	// ListOpen returns the ids of at most n vacants that are in service and answer callers other than
 	// their relatives.
-	Open(ctx context.Context, n int) ([]identity.ID, error)
+	ListOpen(ctx context.Context, n int) ([]identity.ID, error)
 }
 
 // Pages of a vacant.
@@ -35,8 +35,8 @@ const (
 
 type servePageFunc func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// pageHandler returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}. It
-// returns nil for other paths.
+// pageHandler returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}.
+// It returns nil for other paths.
 func (d *api) pageHandler(path string) http.HandlerFunc {
 	name, path, isVacantPath := SplitPath(path)
 	var serve servePageFunc
@@ -60,7 +60,7 @@ func (d *api) pageHandler(path string) http.HandlerFunc {
 			d.servePage(w, r, name, serve)
 			return
 		}
-		ids, err := d.Directory.Open(r.Context(), 2)
+		ids, err := d.Directory.ListOpen(r.Context(), 2)
 		switch {
 		case err != nil:
 			d.failInternal(w, r, err)
@@ -80,10 +80,10 @@ func (d *api) servePage(w http.ResponseWriter, r *http.Request, nameOrID string,
 	id, err := identity.ParseID(nameOrID)
 	label := id.Short()
 	if err == nil {
-		rec, ok, err = d.Directory.Show(r.Context(), id)
+		rec, ok, err = d.Directory.FindCached(r.Context(), id)
 	} else {
 		label = strconv.Quote(nameOrID[:min(len(nameOrID), 80)])
-		rec, ok, err = d.Directory.ShowNamed(r.Context(), nameOrID)
+		rec, ok, err = d.Directory.FindCachedByName(r.Context(), nameOrID)
 	}
 	switch {
 	case err != nil:

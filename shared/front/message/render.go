@@ -42,7 +42,8 @@ func beginRefusal(prefix string, p *problem.Error) []byte {
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 
-// encodeAnswer returns the body of an answer. Reference callers read only the message in its result.
+// encodeAnswer returns the body of an answer. Reference callers read only the message in its
+// result.
 func encodeAnswer(id []byte, o *call.Outcome) []byte {
 	b := envelope.AppendResponse(nil, id, o.Reply)
 	if o.CutReason == "" {
@@ -52,8 +53,8 @@ func encodeAnswer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.CutReason)), "}}"...)
 }
 
-// sendOutcome appends the outcome's members to b, the beginning of a refusal, and sends the object.
-// b is empty for the answer to an ask. Reference callers read only the detail.
+// sendOutcome sends a JSON object with the outcome's members. body is the beginning of the object
+// (beginRefusal), or nil for the answer to an ask. Reference callers read only the detail.
 func sendOutcome(w http.ResponseWriter, o *call.Outcome, body []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {

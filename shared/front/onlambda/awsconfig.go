@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// loadAWSConfig returns the configuration of the AWS SDK from a function's environment. The SDK's own
-// loader also looks for profiles, single sign-on and instance metadata, which functions do not
-// have. The clients for these would add half a megabyte to each program.
+// loadAWSConfig returns the configuration of the AWS SDK from a function's environment. The SDK's
+// own loader would add half a megabyte to each program, because it also supports profiles, single
+// sign-on and instance metadata. Functions do not have them.
 func loadAWSConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
 	cfg := aws.Config{
 		Region: getenv("AWS_REGION"),

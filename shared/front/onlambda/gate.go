@@ -18,15 +18,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// ServeStep runs a step of the gate for each invocation by the state machine: it receives the state of
-// an attempt and returns the next state. ServeStep never returns.
+// ServeStep runs a step of the gate for each invocation by the state machine. An invocation
+// receives the state of an attempt and returns the next state. ServeStep never returns.
 func ServeStep(f functions.Function, name gate.StepName) {
 	env, _ := openOrExit(f, os.Stdout)
 	lambda.Start((&stepRunner{name: name, runTask: env.Server.Gate.RunTask, log: env.Log}).invoke)
 }
 
-// stepRunner is a task of the state machine. Refusals and faults become errors with the name by which the
-// state machine catches them.
+// stepRunner is a task of the state machine. It returns refusals and faults as errors with the
+// names that the state machine catches.
 type stepRunner struct {
 	name      gate.StepName
 	runTask   func(context.Context, gate.StepName, graduation.RunState) (graduation.RunState, error)
@@ -65,10 +65,10 @@ func panicError(cause any) error {
 // RunRecorder records the outcomes of graduation attempts in which a step has failed. It never
 // returns.
 func RunRecorder() {
-	RunWork(functions.Record, func(h *Env) WorkFunc { return recorder(h.Server.Gate) })
+	RunWork(functions.Record, func(env *Env) WorkFunc { return recorder(env.Server.Gate) })
 }
 
-// failedStep is the event that Recorder handles: the input of a failed step, and its error.
+// failedStep is the event that RunRecorder handles: the input of a failed step, and its error.
 type failedStep struct {
 	State graduation.RunState `json:"state"`
 	Error struct {
@@ -79,13 +79,13 @@ type failedStep struct {
 
 func recorder(service *graduation.Service) WorkFunc {
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
-		var c failedStep
-		if err := json.Unmarshal(event, &c); err != nil {
+		var step failedStep
+		if err := json.Unmarshal(event, &step); err != nil {
 			return nil, problem.Wrap(problem.Malformed, err, "the event is not one of the state machine's")
 		}
-		id := c.State.ID()
-		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", truncate(c.Error.Error))}
-		st, err := service.Record(ctx, c.State, graduation.ParseCause(c.State.NextStep(), c.Error.Error, c.Error.Cause))
+		id := step.State.ID()
+		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", truncate(step.Error.Error))}
+		st, err := service.Record(ctx, step.State, graduation.ParseCause(step.State.NextStep(), step.Error.Error, step.Error.Cause))
 		if err != nil {
 			return attrs, err
 		}

@@ -150,8 +150,8 @@ type (
 	response = events.APIGatewayV2HTTPResponse
 )
 
-// invoke answers one event. It never returns an error, which Lambda would turn into status 502, and
-// recovers from panics, which would end the process.
+// invoke answers one event. It never returns an error, because Lambda would turn an error into
+// status 502. It recovers from panics, because a panic would end the process.
 func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
 	ctx, usage := f.coldStart.withUsage(ctx)
 	var in request
@@ -178,8 +178,9 @@ func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer r
 	return answer, nil
 }
 
-// createNextTextKey runs createTextKey for at most two seconds, and not at all if less than three seconds
-// remain until the deadline. A failure does not affect the answer, and a later request tries again.
+// createNextTextKey runs createTextKey for at most two seconds, and not at all if less than three
+// seconds remain until the deadline. A failure does not affect the answer, and a later request
+// tries again.
 func (f *httpFront) createNextTextKey(ctx context.Context) {
 	const timeout, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
@@ -227,8 +228,8 @@ func refusalResponse(err error) response {
 	return r
 }
 
-// logRequest logs a panic, and a request that its handler did not log because it was refused
-// earlier or changed no data.
+// logRequest logs a request that panicked. It also logs a request that its handler did not log,
+// because the request was refused earlier or changed no data.
 func (f *httpFront) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", truncate(in.RequestContext.HTTP.Method)), slog.String("path", truncate(in.RawPath))}

@@ -29,7 +29,7 @@ func RunWork(f functions.Function, work func(*Env) WorkFunc, features ...Feature
 }
 
 // RunJobs runs, at each invocation of f, the jobs that f.Jobs names. It ignores the event. A failed
-// job does not stop the following ones. parts may be nil. Jobs never returns.
+// job does not stop the following ones. jobParts may be nil. RunJobs never returns.
 func RunJobs(f functions.Function, jobParts func(*Env) serve.JobParts, features ...Feature) {
 	RunWork(f, func(env *Env) WorkFunc {
 		var p serve.JobParts

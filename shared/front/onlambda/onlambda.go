@@ -49,8 +49,8 @@ type Env struct {
 	Vault    custody.Vault
 	Operator admin.KeyChecker
 	Log      *slog.Logger
-	// HandleDirect handles invocations by the stage's own functions and schedules. If Direct is nil, the
-	// function is called only by its URL.
+	// HandleDirect handles invocations by the stage's own functions and schedules. If HandleDirect is
+	// nil, the function is called only by its URL.
 	HandleDirect DirectHandler
 
 	hasKeyedCallers bool // true if callers send account keys (edge.Config.ExemptKeys)
@@ -61,59 +61,59 @@ type Env struct {
 // in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Feature is a hook that adds an optional feature to the host of a Lambda function. A program contains
-// only the features that it passes, for example to Serve.
+// Feature is a hook that adds an optional feature to the host of a Lambda function. A program
+// contains only the features that it passes, for example to Serve.
 type Feature func(*Env, *serve.Config)
 
 // openEnv creates the Env of f and opens its connections. It fails only if settings are wrong.
 func openEnv(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, features ...Feature) (*Env, error) {
-	h := &Env{Settings: s, Log: log, hasKeyedCallers: f == functions.Gateway}
-	if s.Tables == (dynamo.Tables{}) {
-		return h, nil
+	env := &Env{Settings: s, Log: log, hasKeyedCallers: f == functions.Gateway}
+	if s.Tables == (dynamo.TableNames{}) {
+		return env, nil
 	}
 	awsCfg, err := loadAWSConfig(ctx, os.Getenv, log)
 	if err != nil {
 		return nil, err
 	}
-	h.AWS, h.Store = awsCfg, dynamo.New(dynamo.NewClient(awsCfg), s.Tables)
+	env.AWS, env.Store = awsCfg, dynamo.New(dynamo.NewClient(awsCfg), s.Tables)
 	switch f {
 	case functions.Search:
-		h.warmUp(ctx)
-		return h, nil
+		env.warmUp(ctx)
+		return env, nil
 	case functions.Indexer:
-		return h, nil
+		return env, nil
 	}
-	h.Operator = operator.Keys{Store: h.Store, Now: wallClock, Rand: rand.Reader}
+	env.Operator = operator.Keys{Store: env.Store, Now: wallClock, Rand: rand.Reader}
 	config := serve.Config{
-		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Host: s.Host, Log: log, Now: wallClock, Rand: rand.Reader, HoldsIdentity: f.UsesHostIdentity, TrustedHost: true, AllowRemote: true,
+		Store: env.Store, URL: s.URL, Operator: env.Operator, Stage: s.Stage, Version: version(),
+		Host: s.Host, Log: log, Now: wallClock, Rand: rand.Reader, HoldsIdentity: f.UsesHostIdentity, TrustHostHeader: true, AllowRemote: true,
 		HasAccounts: f.HandlesAccounts,
 	}
-	if isKMSKeyARN(h.SealKey) || isKMSKeyARN(h.HostKey) {
+	if isKMSKeyARN(env.SealKey) || isKMSKeyARN(env.HostKey) {
 		client := kms.NewClient(awsCfg)
-		if isKMSKeyARN(h.HostKey) {
-			config.Identity = kms.NewSigner(client, h.HostKey)
+		if isKMSKeyARN(env.HostKey) {
+			config.Identity = kms.NewSigner(client, env.HostKey)
 		}
-		if isKMSKeyARN(h.SealKey) {
-			h.Vault = kms.New(client, h.SealKey)
+		if isKMSKeyARN(env.SealKey) {
+			env.Vault = kms.New(client, env.SealKey)
 		}
 	}
-	if isHexKey(h.SealKey) {
-		if h.Vault, err = local.FromHex(h.SealKey, rand.Reader); err != nil {
+	if isHexKey(env.SealKey) {
+		if env.Vault, err = local.FromHex(env.SealKey, rand.Reader); err != nil {
 			return nil, err
 		}
 	}
-	config.Vault = h.Vault
+	config.Vault = env.Vault
 	for _, addFeature := range features {
-		addFeature(h, &config)
+		addFeature(env, &config)
 	}
-	if h.Server, err = config.Open(); err != nil {
+	if env.Server, err = config.Open(); err != nil {
 		return nil, err
 	}
 	if f.URL || f.IsInvoked() { // a caller waits for the answer
-		h.warmUp(ctx)
+		env.warmUp(ctx)
 	}
-	return h, nil
+	return env, nil
 }
 
 // warmTimeout limits how long a start waits for connections. DynamoDB usually takes less time, and
@@ -132,7 +132,7 @@ func (h *Env) warmUp(ctx context.Context) {
 	}
 }
 
-func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.openRegistryLog()) }
+func RegistryHandler(env *Env) http.Handler { return env.Server.RegistryHandler(env.openRegistryLog()) }
 
 func (h *Env) openRegistryLog() *translog.Log {
 	l, err := h.Server.OpenLog(nil)
@@ -164,8 +164,8 @@ func openOrExit(f functions.Function, out io.Writer, features ...Feature) (*Env,
 	return env, logHandler
 }
 
-// configureOrExit reads the environment, and returns the settings of f and the handler of its log. If a
-// variable is wrong, it logs one line and ends the process.
+// configureOrExit reads the environment, and returns the settings of f and the handler of its log.
+// If a variable is wrong, it logs one line and ends the process.
 func configureOrExit(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 	s, err := ReadSettings(f, os.Getenv)
 	logHandler := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), PublishUnits: f == functions.Message, Public: f.DropsQuietLines()})

@@ -21,22 +21,22 @@ import (
 type Settings struct {
 	setting.Host
 	Stage      string
-	Tables     dynamo.Tables // VACANCY_ROWS, VACANCY_DOCS
-	Bucket     string        // VACANCY_BLOBS: the name of a bucket
-	SealKey    string        // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hexadecimal digits
-	HostKey    string        // VACANCY_HOST_KEY: the ARN of a KMS key; "" means a software identity
-	URL        string        // VACANCY_URL; "" means the URL in the store
-	GatewayURL string        // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
-	// EdgeSecrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) contains the secrets of the edge
-	// (the CloudFront distribution), the current one first. It is nil if the stage has no edge.
+	Tables     dynamo.TableNames // VACANCY_ROWS, VACANCY_DOCS
+	Bucket     string            // VACANCY_BLOBS: the name of a bucket
+	SealKey    string            // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hexadecimal digits
+	HostKey    string            // VACANCY_HOST_KEY: the ARN of a KMS key; "" means a software identity
+	URL        string            // VACANCY_URL; "" means the URL in the store
+	GatewayURL string            // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
+	// EdgeSecrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) contains the secrets of the
+	// edge (the CloudFront distribution), the current one first. It is nil if the stage has no edge.
 	EdgeSecrets []string
 	// ReadRate (VACANCY_READS) limits the read units per second of an instance. Zero means no limit.
 	ReadRate edge.Rate
 	// PageReadRate (VACANCY_PAGE_READS) limits the read units per second of an instance for GET
 	// requests. Zero means no limit.
 	PageReadRate edge.Rate
-	// PutRate and Gets (VACANCY_PUTS, VACANCY_GETS) limit the objects in the bucket that an instance
-	// writes and reads per second. Zero means no limit.
+	// PutRate and GetRate (VACANCY_PUTS, VACANCY_GETS) limit the objects in the bucket that an
+	// instance writes and reads per second. Zero means no limit.
 	PutRate, GetRate edge.Rate
 	// ThinkARN (VACANCY_THINK) is the ARN of the function think, or "" if the stage has no models.
 	ThinkARN                   string
@@ -46,25 +46,25 @@ type Settings struct {
 	MaxTurns      int
 	RowsStreamARN string // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
 	SearchARN     string // VACANCY_SEARCH: the ARN of the function search
-	// FunctionURLs contains the base URLs of functions by name: VACANCY_AGENT_URL, VACANCY_MESSAGE_URL,
-	// VACANCY_REGISTRY_URL and VACANCY_SEARCH_URL.
+	// FunctionURLs contains the base URLs of functions by name: VACANCY_AGENT_URL,
+	// VACANCY_MESSAGE_URL, VACANCY_REGISTRY_URL and VACANCY_SEARCH_URL.
 	FunctionURLs map[string]string
-	// StateMachineARN (VACANCY_GATE) is the ARN of the gate's state machine. If it is "", the status of an
-	// attempt contains no current step.
+	// StateMachineARN (VACANCY_GATE) is the ARN of the gate's state machine. If it is "", the status
+	// of an attempt contains no current step.
 	StateMachineARN string
 }
 
 type variable struct {
-	name     string
-	required bool // if false, the variable may be missing or empty
-	expected string
-	hidden   bool // the value is never shown
-	setValue func(s *Settings, value string) bool
+	name          string
+	required      bool // if false, the variable may be missing or empty
+	expectedValue string
+	hidden        bool // the value is never shown
+	setValue      func(s *Settings, value string) bool
 }
 
-// ReadSettings parses the variables of f. It ignores variables that f does not use, because f's role may
-// have no rights for the resources that they name. Its error is of kind Usage and names every
-// missing or malformed variable.
+// ReadSettings parses the variables of f. It ignores variables that f does not use, because f's
+// role may have no rights for the resources that they name. Its error is of kind Usage and names
+// every missing or malformed variable.
 func ReadSettings(f functions.Function, getenv func(string) string) (Settings, error) {
 	var s Settings
 	var problems []string
@@ -72,7 +72,7 @@ func ReadSettings(f functions.Function, getenv func(string) string) (Settings, e
 	values := setting.Values{Host: setting.Host{Retention: textkeys.MinRetention}}
 	for _, row := range setting.Table() {
 		if row.IsReadBy(f.Name, f.URL) {
-			vars = append(vars, variable{name: row.Variable, required: row.Required, expected: row.ExpectedValue(), setValue: func(_ *Settings, text string) bool { return row.Read(text, &values) == nil }})
+			vars = append(vars, variable{name: row.Variable, required: row.Required, expectedValue: row.ExpectedValue(), setValue: func(_ *Settings, text string) bool { return row.Read(text, &values) == nil }})
 		}
 	}
 	for _, v := range variables() {
@@ -85,12 +85,12 @@ func ReadSettings(f functions.Function, getenv func(string) string) (Settings, e
 		value := getenv(v.name)
 		switch {
 		case value == "" && v.required:
-			problems = append(problems, v.name+": expected "+v.expected+", got nothing")
+			problems = append(problems, v.name+": expected "+v.expectedValue+", got nothing")
 		case value == "" || v.setValue(&s, value):
 		case v.hidden:
-			problems = append(problems, v.name+": expected "+v.expected+", got "+strconv.Itoa(len(value))+" other characters")
+			problems = append(problems, v.name+": expected "+v.expectedValue+", got "+strconv.Itoa(len(value))+" other characters")
 		default:
-			problems = append(problems, v.name+": expected "+v.expected+", got "+fmt.Sprintf("%.80q", value))
+			problems = append(problems, v.name+": expected "+v.expectedValue+", got "+fmt.Sprintf("%.80q", value))
 		}
 	}
 	if len(s.EdgeSecrets) > 0 && s.EdgeSecrets[0] == "" {
@@ -106,13 +106,13 @@ func ReadSettings(f functions.Function, getenv func(string) string) (Settings, e
 func variables() []variable {
 	return []variable{
 		rows, docs, blobs, sealKey, hostKey, publicURL, gatewayURL, edgeSecret, edgeSecretBefore, reads, pageReads, puts, gets,
-		tasks, pushes, turns, machine, thinkARN, rowsStream, searcher,
+		tasks, pushes, turns, gateMachineARN, thinkARN, rowsStream, searchFunctionARN,
 		functionURLVariable(functions.Agent), functionURLVariable(functions.Message), functionURLVariable(functions.Registry), functionURLVariable(functions.Search),
 	}
 }
 
 func functionURLVariable(f functions.Function) variable {
-	return variable{name: "VACANCY_" + strings.ToUpper(f.Name) + "_URL", expected: "the URL of the function " + f.Name,
+	return variable{name: "VACANCY_" + strings.ToUpper(f.Name) + "_URL", expectedValue: "the URL of the function " + f.Name,
 		setValue: func(s *Settings, v string) bool {
 			if s.FunctionURLs == nil {
 				s.FunctionURLs = map[string]string{}
@@ -126,23 +126,23 @@ func functionURLVariable(f functions.Function) variable {
 const minSecretLength = 32
 
 var (
-	rows = variable{name: "VACANCY_ROWS", expected: "the name of a table",
+	rows = variable{name: "VACANCY_ROWS", expectedValue: "the name of a table",
 		setValue: func(s *Settings, v string) bool { s.Tables.Rows = v; return isTableName(v) }}
-	docs = variable{name: "VACANCY_DOCS", expected: "the name of a table",
+	docs = variable{name: "VACANCY_DOCS", expectedValue: "the name of a table",
 		setValue: func(s *Settings, v string) bool { s.Tables.Docs = v; return isTableName(v) }}
-	blobs = variable{name: "VACANCY_BLOBS", expected: "the name of a bucket",
+	blobs = variable{name: "VACANCY_BLOBS", expectedValue: "the name of a bucket",
 		setValue: func(s *Settings, v string) bool { s.Bucket = v; return consistsOf(v, 3, 63, lowerCase+digits+".-") }}
-	sealKey = variable{name: "VACANCY_SEAL_KEY", expected: "the ARN of a KMS key, or 64 hex digits", hidden: true,
+	sealKey = variable{name: "VACANCY_SEAL_KEY", expectedValue: "the ARN of a KMS key, or 64 hex digits", hidden: true,
 		setValue: func(s *Settings, v string) bool { s.SealKey = v; return isKMSKeyARN(v) || isHexKey(v) }}
-	hostKey = variable{name: "VACANCY_HOST_KEY", expected: "the ARN of a KMS key, or nothing for a software identity",
+	hostKey = variable{name: "VACANCY_HOST_KEY", expectedValue: "the ARN of a KMS key, or nothing for a software identity",
 		setValue: func(s *Settings, v string) bool { s.HostKey = v; return isKMSKeyARN(v) }}
-	publicURL = variable{name: "VACANCY_URL", expected: "http://HOST or https://HOST with an optional path, or nothing to use the URL in the store",
+	publicURL = variable{name: "VACANCY_URL", expectedValue: "http://HOST or https://HOST with an optional path, or nothing to use the URL in the store",
 		setValue: func(s *Settings, v string) bool { s.URL = v; return isBaseURL(v) }}
-	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", expected: "as VACANCY_URL, or nothing if VACANCY_URL is also the URL of accounts and AGP",
+	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", expectedValue: "as VACANCY_URL, or nothing if VACANCY_URL is also the URL of accounts and AGP",
 		setValue: func(s *Settings, v string) bool { s.GatewayURL = v; return isBaseURL(v) }}
-	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", expected: "at least 32 printable characters without comma and blank, or nothing where there is no edge", hidden: true,
+	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", expectedValue: "at least 32 printable characters without comma and blank, or nothing where there is no edge", hidden: true,
 		setValue: func(s *Settings, v string) bool { s.EdgeSecrets = []string{v}; return isSecret(v) }}
-	edgeSecretBefore = variable{name: "VACANCY_EDGE_SECRET_BEFORE", expected: "as VACANCY_EDGE_SECRET", hidden: true,
+	edgeSecretBefore = variable{name: "VACANCY_EDGE_SECRET_BEFORE", expectedValue: "as VACANCY_EDGE_SECRET", hidden: true,
 		setValue: func(s *Settings, v string) bool {
 			if s.EdgeSecrets == nil {
 				s.EdgeSecrets = []string{""}
@@ -150,31 +150,31 @@ var (
 			s.EdgeSecrets = append(s.EdgeSecrets, v)
 			return isSecret(v)
 		}}
-	reads = variable{name: "VACANCY_READS", expected: "units-per-second:burst such as 12.5:50, or nothing for no limit",
+	reads = variable{name: "VACANCY_READS", expectedValue: "units-per-second:burst such as 12.5:50, or nothing for no limit",
 		setValue: func(s *Settings, v string) (ok bool) { s.ReadRate, ok = edge.ParseRate(v); return ok }}
-	pageReads = variable{name: "VACANCY_PAGE_READS", expected: "units-per-second:burst such as 4.4:17, or nothing for no limit",
+	pageReads = variable{name: "VACANCY_PAGE_READS", expectedValue: "units-per-second:burst such as 4.4:17, or nothing for no limit",
 		setValue: func(s *Settings, v string) (ok bool) { s.PageReadRate, ok = edge.ParseRate(v); return ok }}
-	puts = variable{name: "VACANCY_PUTS", expected: "objects-per-second:burst such as 0.5:60, or nothing for no limit",
+	puts = variable{name: "VACANCY_PUTS", expectedValue: "objects-per-second:burst such as 0.5:60, or nothing for no limit",
 		setValue: func(s *Settings, v string) (ok bool) { s.PutRate, ok = edge.ParseRate(v); return ok }}
-	gets = variable{name: "VACANCY_GETS", expected: "objects-per-second:burst such as 4:480, or nothing for no limit",
+	gets = variable{name: "VACANCY_GETS", expectedValue: "objects-per-second:burst such as 4:480, or nothing for no limit",
 		setValue: func(s *Settings, v string) (ok bool) { s.GetRate, ok = edge.ParseRate(v); return ok }}
-	tasks = variable{name: "VACANCY_TASKS", expected: "the URL of a queue",
+	tasks = variable{name: "VACANCY_TASKS", expectedValue: "the URL of a queue",
 		setValue: func(s *Settings, v string) bool { s.TaskQueueURL = v; return isBaseURL(v) && QueueName(v) != "" }}
-	pushes = variable{name: "VACANCY_PUSHES", expected: "the URL of a queue",
+	pushes = variable{name: "VACANCY_PUSHES", expectedValue: "the URL of a queue",
 		setValue: func(s *Settings, v string) bool { s.PushQueueURL = v; return isBaseURL(v) && QueueName(v) != "" }}
-	turns = variable{name: "VACANCY_TURNS", expected: "a number of turns from 1 to 1000",
+	turns = variable{name: "VACANCY_TURNS", expectedValue: "a number of turns from 1 to 1000",
 		setValue: func(s *Settings, v string) (ok bool) {
 			n, err := strconv.Atoi(v)
 			s.MaxTurns = n
 			return err == nil && n >= 1 && n <= 1000
 		}}
-	machine = variable{name: "VACANCY_GATE", expected: "the ARN of a state machine",
+	gateMachineARN = variable{name: "VACANCY_GATE", expectedValue: "the ARN of a state machine",
 		setValue: func(s *Settings, v string) bool { s.StateMachineARN = v; return isStateMachineARN(v) }}
-	thinkARN = variable{name: "VACANCY_THINK", expected: "the ARN of a Lambda function, or nothing where there are no models",
+	thinkARN = variable{name: "VACANCY_THINK", expectedValue: "the ARN of a Lambda function, or nothing where there are no models",
 		setValue: func(s *Settings, v string) bool { s.ThinkARN = v; return substrate.CheckFunction(v) == nil }}
-	rowsStream = variable{name: "VACANCY_ROWS_STREAM", expected: "the ARN of a table's stream",
+	rowsStream = variable{name: "VACANCY_ROWS_STREAM", expectedValue: "the ARN of a table's stream",
 		setValue: func(s *Settings, v string) bool { s.RowsStreamARN = v; return isStreamARN(v) }}
-	searcher = variable{name: "VACANCY_SEARCH", expected: "the ARN of a Lambda function",
+	searchFunctionARN = variable{name: "VACANCY_SEARCH", expectedValue: "the ARN of a Lambda function",
 		setValue: func(s *Settings, v string) bool { s.SearchARN = v; return substrate.CheckFunction(v) == nil }}
 )
 

@@ -78,7 +78,7 @@ func TestEachVariableHasItsMember(t *testing.T) {
 	}
 	got, err := read(functions.Function{Name: "admin", URL: true, OptionalVars: strings.Join(all, " ")}, full())
 	want := Settings{
-		Stage: "dev", Tables: dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Bucket: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
+		Stage: "dev", Tables: dynamo.TableNames{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Bucket: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
 		URL: "https://vacants.example.org", EdgeSecrets: []string{secret, before}, ReadRate: edge.Rate{PerSecond: 12.5, Burst: 50}, PutRate: edge.Rate{PerSecond: 0.5, Burst: 60}, GetRate: edge.Rate{PerSecond: 4, Burst: 480}, ThinkARN: thinkerARN, TaskQueueURL: tasksURL, PushQueueURL: pushesURL,
 		MaxTurns: 6, RowsStreamARN: streamARN, SearchARN: searchARN, StateMachineARN: gateARN,
 		FunctionURLs: map[string]string{
@@ -101,7 +101,7 @@ func TestEachVariableHasItsMember(t *testing.T) {
 func TestOptionalToolsMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0", "VACANCY_TASKS": tasksURL}
 	got, err := read(functions.Admin, env)
-	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, TaskQueueURL: tasksURL}
+	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.TableNames{Rows: "rows", Docs: "docs"}, SealKey: hexKey, TaskQueueURL: tasksURL}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
 	}

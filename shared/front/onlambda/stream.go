@@ -59,8 +59,8 @@ func (f *httpFront) refuseStream(ctx context.Context, in *request, err error) (*
 	return &streamResponse{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// streamHandler returns the handler of one request. The work after the request runs before the end of
-// the answer, because Lambda may freeze the function when the answer has ended.
+// streamHandler returns the handler of one request. The work after the request runs before the end
+// of the answer, because Lambda may freeze the function when the answer has ended.
 func (f *httpFront) streamHandler(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.coldStart.withUsage(r.Context())

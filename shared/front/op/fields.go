@@ -72,19 +72,19 @@ func fieldsOf(t reflect.Type, path string) requestFields {
 		}
 	}
 	for _, f := range reflect.VisibleFields(t) {
-		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
-			name, ok := f.Tag.Lookup(in)
-			if !ok || in == inPath && !unboundVars[name] {
+		for _, place := range []string{inPath, inQuery, inHeader, inBody} {
+			name, ok := f.Tag.Lookup(place)
+			if !ok || place == inPath && !unboundVars[name] {
 				// Skip fields without the tag, and fields for a variable that this path lacks.
 				continue
 			}
-			if in != inBody && !isTextType(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
-				panic(fmt.Sprintf("op: %v.%s cannot be read from a %s", t, f.Name, in))
+			if place != inBody && !isTextType(f.Type) && (place != inQuery || f.Type != reflect.TypeFor[[]string]()) {
+				panic(fmt.Sprintf("op: %v.%s cannot be read from a %s", t, f.Name, place))
 			}
-			if in == inPath {
+			if place == inPath {
 				delete(unboundVars, name)
 			}
-			fieldList = append(fieldList, Field{in, name, f.Type, f.Index})
+			fieldList = append(fieldList, Field{place, name, f.Type, f.Index})
 		}
 	}
 	if len(unboundVars) > 0 {
@@ -248,8 +248,8 @@ func (s Spec) encodeRequest(in any) (path string, header http.Header, body []byt
 	return path, header, body, nil
 }
 
-// escapeSegment returns text as one escaped segment of a path. It quotes an empty text and a text that
-// consists of dots, because such a segment would change the path.
+// escapeSegment returns text as one escaped segment of a path. It quotes an empty text and a text
+// that consists of dots, because such a segment would change the path.
 func escapeSegment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)
@@ -257,8 +257,8 @@ func escapeSegment(text string) string {
 	return url.PathEscape(text)
 }
 
-// formatField returns the values of a field as strings. It returns none for a zero value, unless needed
-// is true or the field is a pointer to the value.
+// formatField returns the values of a field as strings. The result is empty for a zero value,
+// unless includeZero is true or the field is a pointer to the value.
 func formatField(v reflect.Value, includeZero bool) []string {
 	switch v.Kind() {
 	case reflect.Slice:

@@ -1,7 +1,7 @@
 // Package op declares the operations of the host's JSON APIs. An operation is a value of type Op
 // with its route, its access rule and the types of its request and answer. All other parts are
-// derived from that value: the handler (On), the client (Op.Call), the access check (Access) and
-// the description (Spec).
+// derived from that value: the handler (NewRoute), the client (Op.Call), the access check (Access)
+// and the description (Spec).
 //
 // A request is a struct or None. Tags define where its fields are:
 //
@@ -18,7 +18,7 @@
 // (all values).
 //
 // Streams, pages for people and operations that read the complete request themselves are handlers.
-// Handle gives them a description.
+// NewHandlerRoute gives them a description.
 package op
 
 import (
@@ -52,8 +52,9 @@ type Op[In, Out any] struct {
 	Doc  string // effect of the operation, for readers of the API: "creates a vacant"
 }
 
-// anyOp is an Op without type parameters. It has the same fields as Op, so that a pointer to an Op
-// converts to it and programs contain the code that needs no types only once.
+// anyOp is an Op without type parameters. Its methods contain the code that needs no types, so that
+// programs contain this code only once. It has the same fields as Op, so that a pointer to an Op
+// converts to a pointer to an anyOp.
 type anyOp struct {
 	_       [0]func()
 	Method  string
@@ -68,12 +69,12 @@ type anyOp struct {
 // Access specifies who may use an operation. The zero Access allows only the operator.
 type Access struct {
 	// Anybody means that no credential is required. The function itself checks the content of the
-	// request, for example its signature. If Key has a scope, the function may call Admit to demand
-	// a key.
+	// request, for example its signature. If Key has a scope, the function may call RequireKey to
+	// demand a key.
 	Anybody bool
 	// Vacant also allows vacants that sign the request and its body.
 	Vacant bool
-	// Key also allows account keys that meet the demand. If the scope of Key is empty, no account
+	// Key also allows account keys that meet the requirement. If the scope of Key is empty, no account
 	// key is allowed.
 	Key billing.KeyRequirement
 }
@@ -160,8 +161,8 @@ func (b *Blob) SetHeaders(h http.Header) int {
 	return b.Status
 }
 
-// HeaderSetter is an answer that sets headers or its own status. If Reply returns zero, the status of
-// the operation is used.
+// HeaderSetter is an answer that sets headers or its own status. If SetHeaders returns zero, the
+// status of the operation is used.
 type HeaderSetter interface {
 	SetHeaders(h http.Header) (status int)
 }
@@ -183,7 +184,8 @@ type Spec struct {
 	In, Out      reflect.Type
 	// ErrorType is the type of refusals. Nil means httpapi.Refusal.
 	ErrorType reflect.Type
-	// RequestMedia and Gives are the media types of bodies and answers. Nil means application/json.
+	// RequestMedia and AnswerMedia are the media types of bodies and answers. Nil means
+	// application/json.
 	RequestMedia, AnswerMedia []string
 	// IgnoresUnknown means that unknown members of a body are ignored instead of refused.
 	IgnoresUnknown bool
@@ -236,7 +238,7 @@ type Caller struct {
 	// Vacant is the vacant that signed the request, or nil.
 	Vacant *identity.ID
 	// Key is the account key of the request. It is nil for the operator and for vacants. If anyone
-	// may send the request, it is nil until Admit demands a key.
+	// may send the request, it is nil until RequireKey demands a key.
 	Key          *billing.Key
 	authenticate func(context.Context) (*billing.Key, error)
 }
@@ -245,8 +247,8 @@ type callerKey struct{}
 
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// RequireKey demands a key from a request that anyone may send, as specified by the operation's Access.
-// The caller in the returned context has the key. The operator needs no key.
+// RequireKey demands a key from a request that anyone may send, as specified by the operation's
+// Access. The caller in the returned context has the key. The operator needs no key.
 func RequireKey(ctx context.Context) (context.Context, error) {
 	c := CallerOf(ctx)
 	if c.IsOperator {
@@ -261,8 +263,8 @@ type Server struct {
 	OperatorOnly bool
 	// Keys checks account keys. If Keys is nil, the host has no accounts.
 	Keys *billing.Billing
-	// IdentifyVacant returns the vacant that signed a request with its body, or nil if the request is not
-	// signed.
+	// IdentifyVacant returns the vacant that signed a request with its body, or nil if the request is
+	// not signed.
 	IdentifyVacant func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
@@ -278,8 +280,8 @@ func NewRoute[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) 
 	return s.buildRoute((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// buildRoute implements On without type parameters, so that programs contain its code once. f is a function
-// of the type that On requires.
+// buildRoute implements NewRoute without type parameters, so that programs contain its code once.
+// implement is a function of the type that NewRoute requires.
 //
 //go:noinline
 func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route {
@@ -315,8 +317,8 @@ func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route 
 		if err := fields.decode(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		// f is called by reflection. If each operation had a closure, every program would contain
-		// the code once per operation.
+		// implement is called by reflection. If each operation had a closure, every program would contain
+		// this code once per operation.
 		results := reflect.ValueOf(implement).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, caller)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
 			return addChallenge(w, r, err, spec.Access)
@@ -328,8 +330,9 @@ func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route 
 	return route
 }
 
-// NewHandlerRoute returns the route of a handler: an operation that needs the complete request, a page for
-// people, or a stream. s.Access is only documentation; the handler must check the access itself.
+// NewHandlerRoute returns the route of a handler: an operation that needs the complete request, a
+// page for people, or a stream. NewHandlerRoute does not check s.Access, so the handler must check
+// it.
 func NewHandlerRoute(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return addChallenge(w, r, h(w, r), s.Access) }}
 }
@@ -370,8 +373,9 @@ func (s Server) identifyCaller(r *http.Request, body []byte, a Access) (c Caller
 	return c, err
 }
 
-// OperatorOnlyError returns the refusal of an operation that account keys may not use. If the request
-// has no key or a key that the host does not accept, it returns the error about the key instead.
+// OperatorOnlyError returns the refusal of an operation that account keys may not use. If the
+// request has no key or a key that the host does not accept, it returns the error about the key
+// instead.
 func (s Server) OperatorOnlyError(r *http.Request) error {
 	if s.Keys != nil {
 		if _, err := s.Keys.AuthenticateRequest(r.Context(), r, billing.KeyRequirement{AllowsTest: true}); err != nil {

@@ -1,8 +1,8 @@
 // Package openai serves vacants to clients of OpenAI's chat completions and Responses APIs. Package
 // openaiwire defines the forms of requests and answers.
 //
-// If a client repeats a request, with the same key or marked as a retry, it is not charged again
-// for an answer that it did not receive.
+// A client that did not receive an answer may repeat its request, with the same key or marked as a
+// retry. The client is not charged again.
 package openai
 
 import (
@@ -29,16 +29,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handler returns the handler of the paths that openaiwire.IsPath accepts. published returns the
-// vacants that search shows, sorted by name. It must cache them, because each request for the
+// Handler returns the handler of the paths that openaiwire.IsPath accepts. publishedVacants returns
+// the vacants that search shows, sorted by name. It must cache them, because each request for the
 // host's models calls it.
-func Handler(s *plain.Service, published func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
-	return (&api{s, published}).serve
+func Handler(s *plain.Service, publishedVacants func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
+	return (&api{s, publishedVacants}).serve
 }
 
 type api struct {
 	*plain.Service
-	published func(context.Context) ([]vacants.Record, error)
+	publishedVacants func(context.Context) ([]vacants.Record, error)
 }
 
 func (d *api) serve(r *plain.Exchange) error {
@@ -59,7 +59,7 @@ func (d *api) serve(r *plain.Exchange) error {
 		}
 	}
 	if wireAPI, ok := openaiwire.APIOf(r.SubPath); ok {
-		return d.complete(r, wireAPI, isVacantPath)
+		return d.serveCompletion(r, wireAPI, isVacantPath)
 	}
 	name, isModel := strings.CutPrefix(r.SubPath, openaiwire.ModelsPath+"/")
 	if r.SubPath != openaiwire.ModelsPath && !isModel {
@@ -84,7 +84,7 @@ func (d *api) serve(r *plain.Exchange) error {
 	case isVacantPath:
 		models = []vacants.Record{r.Vacant}
 	default:
-		if models, err = d.published(r.Context()); err != nil {
+		if models, err = d.publishedVacants(r.Context()); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (d *api) serve(r *plain.Exchange) error {
 	return nil
 }
 
-func (d *api) complete(r *plain.Exchange, wireAPI openaiwire.API, hasVacant bool) error {
+func (d *api) serveCompletion(r *plain.Exchange, wireAPI openaiwire.API, hasVacant bool) error {
 	r.Line.Operation, r.Line.IsCall = "completion", true
 	if wireAPI == openaiwire.Responses {
 		r.Line.Operation = "response"
@@ -145,17 +145,18 @@ func (d *api) complete(r *plain.Exchange, wireAPI openaiwire.API, hasVacant bool
 	if err := r.IdentifyPayer(); err != nil {
 		return err
 	}
-	// A request waits for its answer as long as the client does, like a stream.
-	answer := func() error { return d.answer(r, req) }
+	// Like a stream, a request waits for its answer as long as the client waits.
+	answer := func() error { return d.answerRequest(r, req) }
 	if req.WantsStream {
 		return d.Streams.Run(&r.Caller, answer)
 	}
-	return r.WaitLimiter().RunInLine(r.Context(), &r.Caller, answer)
+	return r.WaitLimiter().RunOrWait(r.Context(), &r.Caller, answer)
 }
 
-// answer begins the turn of a request. It sends the pieces of the answer as they arrive, or waits
-// for the end. If this process ran the turn, answer does not read the result from the store again.
-func (d *api) answer(r *plain.Exchange, req *openaiwire.Request) error {
+// answerRequest begins the turn of a request. If the client wants a stream, it sends the pieces of
+// the answer as they arrive. Otherwise it waits for the end. If this process ran the turn, the
+// result is not read from the store again.
+func (d *api) answerRequest(r *plain.Exchange, req *openaiwire.Request) error {
 	// Only the sender of a task's message can find the task's answer.
 	err := req.Resolve(func(item string) (string, error) {
 		id, ok := openaiwire.TaskIDOfItem(item)
@@ -262,8 +263,8 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 	}
 	retryCount := r.Request.Header.Get(openaiwire.RetryCountHeader)
 	isRetry := strings.Trim(retryCount, "0") != "" && strings.Trim(retryCount, "0123456789") == ""
-	// payer is the sender whose equal requests are compared. Guests are distinguished only by their
-	// network addresses.
+	// sender names the client, because only equal requests of the same client are repeats. Guests are
+	// distinguished only by their network addresses.
 	owner, sender := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
 		sender = owner.String()
@@ -276,16 +277,16 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		return nil, nil, err
 	}
 	m := task.Message{Role: task.User, Parts: partsOf(&req.Question), Metadata: metadata}
-	earlier := []task.ReportedMessage{}
+	earlierMessages := []task.ReportedMessage{}
 	if req.OmittedCount > 0 {
-		earlier = append(earlier, task.ReportedMessage{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", req.OmittedCount)})
+		earlierMessages = append(earlierMessages, task.ReportedMessage{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", req.OmittedCount)})
 	}
 	for _, msg := range req.Earlier {
 		var lines []string
 		for _, p := range partsOf(&msg) {
 			lines = append(lines, p.SignedText())
 		}
-		earlier = append(earlier, task.ReportedMessage{Role: msg.Role, Text: strings.Join(lines, "\n")})
+		earlierMessages = append(earlierMessages, task.ReportedMessage{Role: msg.Role, Text: strings.Join(lines, "\n")})
 	}
 	c = &completion{api: d, exchange: r, req: req}
 	c.Model = r.Vacant.Name
@@ -323,7 +324,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 			return problem.Invalid("messages", "content that this agent reads, which is "+plain.ReadableTypes(&r.Vacant), plain.DescribePart(p))
 		})
 		turn := &task.Turn{
-			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, IsFirstCall: true, ReportedMessages: earlier, Idempotent: c.isRepeat, NewMessageError: contentErr,
+			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, IsFirstCall: true, ReportedMessages: earlierMessages, Idempotent: c.isRepeat, NewMessageError: contentErr,
 			Recent: c.recent, StoresAtEnd: !req.WantsStream,
 		}
 		if owner != call.GuestOwner {
@@ -394,9 +395,9 @@ type completion struct {
 // recordTimeout limits the time to record a lost or delivered answer.
 const recordTimeout = 5 * time.Second
 
-// recordDelivery records an answer that its client did not receive, so that the next equal request gets the
-// answer. If this request delivered the lost answer of an earlier request, settle records the
-// delivery.
+// recordDelivery records an answer that its client did not receive, so that the next equal request
+// gets the answer. If this request delivered the lost answer of an earlier request, recordDelivery
+// records the delivery.
 func (c *completion) recordDelivery() {
 	if c.recent == nil {
 		return

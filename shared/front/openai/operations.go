@@ -13,7 +13,8 @@ import (
 )
 
 type (
-	// CompletionRequest is a request for a completion at the host's own paths. The model names the vacant.
+	// CompletionRequest is a request for a completion at the host's own paths. The model names the
+	// vacant.
 	CompletionRequest struct {
 		MaxPrice       string                  `query:"max_price"`
 		MaxPriceHeader string                  `header:"Vacancy-Max-Price"`

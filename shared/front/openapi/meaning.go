@@ -17,8 +17,8 @@ var (
 )
 
 // operationIDs derives the id of each operation from the first words of its Doc, for example
-// askVacant from "asks a vacant (OpenAI)". If several operations would get the same id, because one
-// is for the operator and another for accounts, the operator's id ends with AsOperator.
+// askVacant from "asks a vacant (OpenAI)". If an operation for accounts and an operation for the
+// operator would get the same id, the operator's id ends with AsOperator.
 func operationIDs(specs []op.Spec) []string {
 	ids, count := make([]string, len(specs)), map[string]int{}
 	for i := range specs {
@@ -103,7 +103,7 @@ var parameterDocs = map[string]string{
 	"name":                 "Name that the path is about.",
 	"only":                 "Whether to revoke only this key, and keep the keys and links that it created.",
 	"order":                "Order of the rows.",
-	"own":                  "Id of the reader's identity that from names.",
+	"own":                  "Id of the reader's own identity, if from is its name.",
 	"pageSize":             "Maximum number of tasks in a page.",
 	"pageToken":            "Token from the previous page, to get the next page.",
 	"partition":            "Partition key.",

@@ -52,7 +52,7 @@ type Group struct {
 
 // NewDocument returns the OpenAPI document of operations in JSON. It includes the examples of the
 // operations that have one in examples. If an operation has a second path that ends with a slash,
-// Document omits this path.
+// NewDocument omits this path.
 func NewDocument(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &documentBuilder{schemas: object{}, examples: examples}
 	paths := object{}
@@ -63,13 +63,13 @@ func NewDocument(title, version, description string, groups []Group, specs []op.
 		if paths[path] == nil {
 			paths[path] = object{}
 		}
-		paths[path].(object)[strings.ToLower(s.Method)] = d.operation(&s, ids[i])
+		paths[path].(object)[strings.ToLower(s.Method)] = d.buildOperation(&s, ids[i])
 	}
 	var scopes []string
 	for _, scope := range billing.Scopes() {
 		scopes = append(scopes, string(scope))
 	}
-	refusal := object{"description": refusalDescription, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
+	refusal := object{"description": refusalDescription, "content": d.buildContent(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": title, "version": version, "description": description},
@@ -97,7 +97,7 @@ type documentBuilder struct {
 	examples map[string]Example
 }
 
-func (d *documentBuilder) operation(s *op.Spec, id string) object {
+func (d *documentBuilder) buildOperation(s *op.Spec, id string) object {
 	security := []object{{}} // alternative credentials; an empty object means that none is required
 	if !s.Access.Anybody {
 		security[0][operatorScheme] = []string{}
@@ -121,23 +121,23 @@ func (d *documentBuilder) operation(s *op.Spec, id string) object {
 		if s.ErrorType.Kind() == reflect.String {
 			media = []string{"text/plain"}
 		}
-		refusal = object{"description": refusalDescription, "content": d.content(media, s.ErrorType, false, nil)}
+		refusal = object{"description": refusalDescription, "content": d.buildContent(media, s.ErrorType, false, nil)}
 	}
-	o := object{
+	operation := object{
 		"operationId": id,
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
 		"description": "Who may use it: " + s.Access.Describe() + ".",
 		"security":    security,
-		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[OperationKey(s)].Answer), "default": refusal},
+		"responses":   object{strconv.Itoa(s.Status): d.buildAnswer(s, d.examples[OperationKey(s)].Answer), "default": refusal},
 	}
-	if s.Out != nil && implements[op.HeaderSetter](s.Out) { // a Replier may send another status
-		o["responses"].(object)["2XX"] = d.answer(s, nil)
+	if s.Out != nil && implements[op.HeaderSetter](s.Out) { // a HeaderSetter may send another status
+		operation["responses"].(object)["2XX"] = d.buildAnswer(s, nil)
 	}
 	if s.Group != "" {
-		o["tags"] = []string{s.Group}
+		operation["tags"] = []string{s.Group}
 	}
 	if s.In == nil {
-		return o
+		return operation
 	}
 	var ranges map[string]op.Range // ranges of the parameters that the handler parses itself
 	if ranged, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
@@ -147,7 +147,7 @@ func (d *documentBuilder) operation(s *op.Spec, id string) object {
 	for _, f := range s.Fields() {
 		if f.Place == "body" {
 			if f.Name != "ignored" {
-				o["requestBody"] = object{"required": true, "content": d.content(s.RequestMedia, f.Type, !s.IgnoresUnknown, d.examples[OperationKey(s)].Body)}
+				operation["requestBody"] = object{"required": true, "content": d.buildContent(s.RequestMedia, f.Type, !s.IgnoresUnknown, d.examples[OperationKey(s)].Body)}
 			}
 			continue
 		}
@@ -155,7 +155,7 @@ func (d *documentBuilder) operation(s *op.Spec, id string) object {
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
-		schema := d.schema(t, true, "")
+		schema := d.buildSchema(t, true, "")
 		if t.Kind() == reflect.Uint64 {
 			schema["minimum"] = 1
 		}
@@ -181,39 +181,39 @@ func (d *documentBuilder) operation(s *op.Spec, id string) object {
 		params = append(params, param)
 	}
 	if params != nil {
-		o["parameters"] = params
+		operation["parameters"] = params
 	}
-	return o
+	return operation
 }
 
 const refusalDescription = "An error: what was expected, what was received, and what to do next."
 
-func (d *documentBuilder) answer(s *op.Spec, example json.RawMessage) object {
-	a := object{"description": cmp.Or(s.AnswerDoc, http.StatusText(s.Status))}
+func (d *documentBuilder) buildAnswer(s *op.Spec, example json.RawMessage) object {
+	answer := object{"description": cmp.Or(s.AnswerDoc, http.StatusText(s.Status))}
 	switch {
 	case s.Status == http.StatusNoContent:
 	case s.Out != nil:
-		a["content"] = d.content(s.AnswerMedia, s.Out, false, example)
+		answer["content"] = d.buildContent(s.AnswerMedia, s.Out, false, example)
 	case s.AnswerMedia != nil:
 		content := object{}
 		for _, media := range s.AnswerMedia {
 			content[media] = object{"schema": object{"type": "string"}}
 		}
-		a["content"] = content
+		answer["content"] = content
 	}
-	return a
+	return answer
 }
 
-// content describes JSON of the media types in media, which default to application/json. For
+// buildContent describes JSON of the media types in media, which default to application/json. For
 // server-sent events, it describes JSON in the data of each event. The first media type gets the
 // example.
-func (d *documentBuilder) content(media []string, t reflect.Type, isRequest bool, example json.RawMessage) object {
+func (d *documentBuilder) buildContent(media []string, t reflect.Type, isRequest bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}
 	}
 	content := object{}
 	for i, m := range media {
-		schema := d.schema(t, isRequest, "")
+		schema := d.buildSchema(t, isRequest, "")
 		if m == mediaEvents { // the schema describes each event
 			data := object{"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 			schema = object{"type": "object", "properties": object{"id": object{"type": "string"}, "data": data}, "required": []string{"data"}}
@@ -227,9 +227,9 @@ func (d *documentBuilder) content(media []string, t reflect.Type, isRequest bool
 	return content
 }
 
-// schema describes the JSON of a type. For a request it describes what canon.Unmarshal accepts, and
+// buildSchema describes the JSON of a type. For a request it describes what canon.Unmarshal accepts, and
 // for an answer what encoding/json writes. options are the options of a canon tag.
-func (d *documentBuilder) schema(t reflect.Type, isRequest bool, options string) object {
+func (d *documentBuilder) buildSchema(t reflect.Type, isRequest bool, options string) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
@@ -239,11 +239,11 @@ func (d *documentBuilder) schema(t reflect.Type, isRequest bool, options string)
 		return object{}
 	}
 	if raw, ok := reflect.New(t).Interface().(op.Document); ok {
-		return d.schema(raw.DocumentType(), isRequest, options)
+		return d.buildSchema(raw.DocumentType(), isRequest, options)
 	}
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return d.schema(t.Elem(), isRequest, options)
+		return d.buildSchema(t.Elem(), isRequest, options)
 	case implements[encoding.TextMarshaler](t), implements[encoding.TextUnmarshaler](t):
 		return addBounds(object{"type": "string"}, options, "Length")
 	case implements[json.Marshaler](t), implements[canon.Unmarshaler](t):
@@ -264,13 +264,13 @@ func (d *documentBuilder) schema(t reflect.Type, isRequest bool, options string)
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "contentEncoding": "base64"}
 		}
-		return addBounds(object{"type": "array", "items": d.schema(t.Elem(), isRequest, "")}, options, "Items")
+		return addBounds(object{"type": "array", "items": d.buildSchema(t.Elem(), isRequest, "")}, options, "Items")
 	case reflect.Array:
-		return object{"type": "array", "items": d.schema(t.Elem(), isRequest, "")}
+		return object{"type": "array", "items": d.buildSchema(t.Elem(), isRequest, "")}
 	case reflect.Map:
-		return addBounds(object{"type": "object", "additionalProperties": d.schema(t.Elem(), isRequest, "")}, options, "Properties")
+		return addBounds(object{"type": "object", "additionalProperties": d.buildSchema(t.Elem(), isRequest, "")}, options, "Properties")
 	case reflect.Struct:
-		return d.namedSchema(t, isRequest)
+		return d.buildNamedSchema(t, isRequest)
 	}
 	return object{}
 }
@@ -290,9 +290,9 @@ func addBounds(s object, options, suffix string) object {
 	return s
 }
 
-func (d *documentBuilder) namedSchema(t reflect.Type, isRequest bool) object {
+func (d *documentBuilder) buildNamedSchema(t reflect.Type, isRequest bool) object {
 	if t.Name() == "" {
-		return d.objectSchema(t, isRequest)
+		return d.buildObjectSchema(t, isRequest)
 	}
 	// The package of a protocol's forms, such as openaiwire, is named for the protocol.
 	name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(t.PkgPath()), "wire")+"."+t.Name(), "[")
@@ -301,12 +301,12 @@ func (d *documentBuilder) namedSchema(t reflect.Type, isRequest bool) object {
 	}
 	if d.schemas[name] == nil {
 		d.schemas[name] = object{} // placeholder, because its members may refer to it
-		d.schemas[name] = d.objectSchema(t, isRequest)
+		d.schemas[name] = d.buildObjectSchema(t, isRequest)
 	}
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-func (d *documentBuilder) objectSchema(t reflect.Type, isRequest bool) object {
+func (d *documentBuilder) buildObjectSchema(t reflect.Type, isRequest bool) object {
 	properties, required := object{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
 		tag, hasTag := f.Tag.Lookup("json")
@@ -316,7 +316,7 @@ func (d *documentBuilder) objectSchema(t reflect.Type, isRequest bool) object {
 		name, tagOptions, _ := strings.Cut(tag, ",")
 		name = cmp.Or(name, f.Name)
 		options := f.Tag.Get("canon")
-		member := d.schema(f.Type, isRequest, options)
+		member := d.buildSchema(f.Type, isRequest, options)
 		properties[name] = member
 		optional := strings.Contains(tagOptions, "omitempty") || strings.Contains(tagOptions, "omitzero")
 		if isRequest {

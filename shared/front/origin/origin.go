@@ -22,11 +22,11 @@ import (
 // Judge checks the origins of requests. The zero Judge accepts only requests of programs and, if
 // the host is on loopback, of the host's own pages on loopback.
 type Judge struct {
-	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
-	// never has one.
+	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host never
+	// has a base URL.
 	URL func(context.Context) (string, error)
-	// TrustHostHeader is true if a router chose this host by the request's Host header, so that the header
-	// certainly names this host.
+	// TrustHostHeader is true if a router chose this host by the request's Host header, so that the
+	// header certainly names this host.
 	TrustHostHeader bool
 	// Allowed lists the origins of other sites whose pages may send requests, in the form that
 	// Parse returns.

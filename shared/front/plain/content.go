@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// maxTextBytes limits the length of a message's text as a JSON string, in bytes, because signed messages
-// contain the text in this form. A control character takes six bytes.
+// maxTextBytes limits the size of a message's text in bytes. It applies to the text as a JSON
+// string, because signed messages contain it in this form. A control character takes six bytes.
 var maxTextBytes = canon.DefaultLimits().Bytes - 64
 
 func CheckText(field, text string) error {
@@ -34,8 +34,8 @@ func CheckText(field, text string) error {
 
 // CheckContext returns an error if a context (the name of a conversation) does not fit into an
 // envelope, or if a guest invented it. Each message with an invented name would begin a new
-// conversation. source describes the member or header of an answer that contains valid names, for
-// the error message.
+// conversation. The error message refers a guest to source: the member or header of an answer that
+// contains a valid name.
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -44,18 +44,19 @@ func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	if name == "" || c.Owner() != call.GuestOwner {
 		return nil
 	}
-	isOwn, err := c.s.Guests.IsHostContextID(ctx, c.Vacant.ID, name)
-	if err == nil && !isOwn {
+	isHostContext, err := c.service.Guests.IsHostContextID(ctx, c.Vacant.ID, name)
+	if err == nil && !isHostContext {
 		err = problem.Invalid(field, source+" of an answer of this vacant; only a key of an account may choose names", httpapi.QuoteTruncated(name))
 	}
 	return err
 }
 
-// maxFileBytes limits the bytes of a message with files, including its text. A stored task has files in
-// base64, which takes a third more.
+// maxFileBytes limits the bytes of a message with files, including its text. A stored task has
+// files in base64, which takes a third more.
 const maxFileBytes = 256 << 10
 
-// maxStoredBytes limits a message in its stored form. 6 KiB remain for the other members of the task.
+// maxStoredBytes limits a message in its stored form. 6 KiB remain for the other members of the
+// task.
 const maxStoredBytes = store.MaxData - 6<<10
 
 // CheckParts returns an error if checkFile rejects a part that is not text, or if the message is
@@ -104,8 +105,8 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	return nil
 }
 
-// AcceptsPart reports whether the vacant's agent accepts a part that is not text. An agent that reads
-// only text accepts no files, not even text files.
+// AcceptsPart reports whether the vacant's agent accepts a part that is not text. An agent that
+// reads only text accepts no files, not even text files.
 func (c *Caller) AcceptsPart(p *task.Part) bool {
 	f := substrate.File{MediaType: p.NormalizedMediaType()}
 	if p.Kind == task.URL {

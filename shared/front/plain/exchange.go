@@ -25,7 +25,8 @@ type Protocol struct {
 	Serve func(*Exchange) error
 }
 
-// Exchange is an HTTP request and its response. Caller.Vacant is zero until Find or Open sets it.
+// Exchange is an HTTP request and its response. Caller.Vacant is zero until OpenByPath or
+// OpenVacant sets it.
 type Exchange struct {
 	http.ResponseWriter
 	*http.Request
@@ -52,10 +53,10 @@ func (s *Service) Handler(p Protocol) http.Handler {
 		rw := &responseWriter{ResponseWriter: w, request: r}
 		x := &Exchange{
 			ResponseWriter: rw, writer: rw, Request: r.WithContext(r.Context()), SubPath: strings.TrimSuffix(subPath, "/"), Refuse: p.Refuse,
-			Caller: Caller{s: s, Sender: Sender{Address: caller.RateLimitPrefix(r.RemoteAddr)}},
+			Caller: Caller{service: s, Sender: Sender{Address: caller.RateLimitPrefix(r.RemoteAddr)}},
 			Line:   LogLine{Message: p.LogMessage, Method: r.Method, Path: r.URL.Path, StartedAt: s.Now()},
 		}
-		// MaxBytesReader gets w, not the wrapper a, so that it can close the connection of a client
+		// MaxBytesReader gets w, not the wrapper rw, so that it can close the connection of a client
 		// whose body is too large.
 		x.Body = http.MaxBytesReader(w, r.Body, int64(p.MaxBody))
 		defer func() {
@@ -76,8 +77,8 @@ func (s *Service) Handler(p Protocol) http.Handler {
 	})
 }
 
-// responseWriter is a response writer that adds the WWW-Authenticate header to a 401 response that lacks
-// it.
+// responseWriter is a response writer that adds the WWW-Authenticate header to a 401 response that
+// lacks it.
 type responseWriter struct {
 	http.ResponseWriter
 	request *http.Request
@@ -108,7 +109,7 @@ func (x *Exchange) HandOver(next http.Handler) {
 func (x *Exchange) OpenByPath() error {
 	name, _, isVacantPath := message.SplitPath(x.URL.Path)
 	if !isVacantPath {
-		root, ok, err := x.s.Directory.Root(x.Context())
+		root, ok, err := x.service.Directory.Root(x.Context())
 		switch {
 		case err != nil:
 			return err
@@ -121,20 +122,20 @@ func (x *Exchange) OpenByPath() error {
 }
 
 func (x *Exchange) OpenVacant(name string) error {
-	c, err := x.s.NewCaller(x.Context(), x.Sender, name)
+	c, err := x.service.NewCaller(x.Context(), x.Sender, name)
 	if err == nil {
 		x.Caller = *c
 	}
 	return err
 }
 
-// IdentifyPayer sets Payer to the account of the request's credential, or to nil if the request has no
-// credential. It returns an error for a bad credential, so a request with a bad credential is never
-// served as a guest's request.
+// IdentifyPayer sets Payer to the account of the request's credential, or to nil if the request has
+// no credential. It returns an error for a bad credential, so a request with a bad credential is
+// never served as a guest's request.
 func (x *Exchange) IdentifyPayer() (err error) {
 	x.Payer = nil
-	if x.s.Identify != nil {
-		x.Payer, err = x.s.Identify(x.Context(), x.Request)
+	if x.service.Identify != nil {
+		x.Payer, err = x.service.Identify(x.Context(), x.Request)
 	} else if x.Request.Header.Get("Authorization") != "" {
 		err = problem.New(problem.Unauthorized, "Authorization: this host has no accounts; send none, or an envelope")
 	}
@@ -174,7 +175,7 @@ func (x *Exchange) Fail(err error) {
 	if rw := x.writer; rw.status == 0 {
 		httpapi.Challenge(rw, x.Request, err, string(billing.ScopeCall))
 		if p.Kind == problem.BudgetSpent {
-			rw.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
+			rw.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.service.Now())))
 		}
 		var retryErr *retryableError
 		if errors.As(err, &retryErr) {

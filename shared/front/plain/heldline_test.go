@@ -16,7 +16,7 @@ import (
 // completes runs a request of an account that waits in line.
 func completes(ctx context.Context, h *RequestLimiter, account string, run func()) error {
 	c := &Caller{Sender: Sender{Payer: &call.Payer{Account: strings.Repeat(account, 64)}}}
-	return h.RunInLine(ctx, c, func() error { run(); return nil })
+	return h.RunOrWait(ctx, c, func() error { run(); return nil })
 }
 
 // waitingIn returns how many requests of all accounts wait.
@@ -32,7 +32,7 @@ func (h *RequestLimiter) waitingIn() (n int) {
 // 24 requests at once of an account that may have 16 are all answered, and never more than 16 run.
 func TestRequestsWaitInLine(t *testing.T) {
 	h := newRequestLimiter(streamLimit)
-	h.maxLineTime = time.Hour
+	h.maxAcquireWait = time.Hour
 	release := make(chan struct{})
 	var mu sync.Mutex
 	running, most := 0, 0
@@ -77,9 +77,9 @@ func TestALineHasAnEnd(t *testing.T) {
 		}
 	}
 	err := completes(t.Context(), h, "a", func() {
-		h.maxLineTime = time.Millisecond
+		h.maxAcquireWait = time.Millisecond
 		refused("a request that waits in vain", t.Context())
-		h.maxLineTime = time.Hour
+		h.maxAcquireWait = time.Hour
 		ctx, hangUp := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		waiting.Go(func() { refused("a request whose client hangs up", ctx) })

@@ -33,8 +33,8 @@ type Directory interface {
 	message.Directory
 	// Root returns the vacant at the host's own address. ok is false if the host has none.
 	Root(ctx context.Context) (id identity.ID, ok bool, err error)
-	// Base returns the host's base URL, or "" while the host has no URL.
-	Base(ctx context.Context) (string, error)
+	// BaseURL returns the host's base URL, or "" while the host has no URL.
+	BaseURL(ctx context.Context) (string, error)
 }
 
 // Config holds the dependencies of a Service.
@@ -83,19 +83,19 @@ type Caller struct {
 	Vacant  vacants.Record
 	Options conformance.Options
 
-	s *Service
+	service *Service
 }
 
-// NewCaller returns the sender's Caller for the vacant with a name or an id. The error is NotFoundError if
-// the vacant does not exist, is deleted, or is closed to unrelated callers.
+// NewCaller returns the sender's Caller for the vacant with a name or an id. The error is
+// NotFoundError if the vacant does not exist, is deleted, or is closed to unrelated callers.
 func (s *Service) NewCaller(ctx context.Context, sender Sender, name string) (*Caller, error) {
-	c := &Caller{Sender: sender, s: s}
+	c := &Caller{Sender: sender, service: s}
 	ok := false
 	id, err := identity.ParseID(name)
 	if err == nil {
-		c.Vacant, ok, err = s.Directory.Show(ctx, id)
+		c.Vacant, ok, err = s.Directory.FindCached(ctx, id)
 	} else {
-		c.Vacant, ok, err = s.Directory.ShowNamed(ctx, name)
+		c.Vacant, ok, err = s.Directory.FindCachedByName(ctx, name)
 	}
 	// A closed child answers only its relatives, which sign their calls. A request without an
 	// envelope cannot prove that its sender is a relative.
@@ -110,11 +110,11 @@ func NotFoundError() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
-// Base returns the host's base URL: the configured one, or otherwise the URL of the request,
-// because a function without a CDN cannot be configured with its own URL. On AWS, requests arrive
-// by TLS, which Lambda reports in a header.
+// Base returns the host's configured base URL. If no URL is configured, Base returns the URL of the
+// request, because a function without a CDN cannot know its own URL in advance. The scheme is then
+// https, unless X-Forwarded-Proto is http.
 func (s *Service) Base(r *http.Request) (string, error) {
-	base, err := s.Directory.Base(r.Context())
+	base, err := s.Directory.BaseURL(r.Context())
 	if err != nil || base != "" {
 		return base, err
 	}
@@ -143,8 +143,9 @@ func (c *Caller) CheckKeylessAccess() error {
 	return nil
 }
 
-// Owner returns the owner of the caller's tasks: the account or token subject that pays, one owner
-// for all callers without a key if they share their tasks, or guests.
+// Owner returns the owner of the caller's tasks: the account or token subject that pays. For a
+// caller without a key, the owner is call.SharedOwner if such callers share their tasks, and
+// otherwise call.GuestOwner.
 func (c *Caller) Owner() call.Owner {
 	switch {
 	case c.Payer != nil:
@@ -155,15 +156,15 @@ func (c *Caller) Owner() call.Owner {
 	return call.GuestOwner
 }
 
-func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.CallTimeout) }
+func (c *Caller) IsSlow() bool { return c.service.Tasks.Calls.IsSlow(c.Vacant.CallTimeout) }
 
 // SuggestLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
 // would help, because clients begin a login only after a 401.
 func (c *Caller) SuggestLogin(ctx context.Context, err error) error {
-	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.s.Issuers == nil || !c.s.AcceptsKeys(&c.Vacant) {
+	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.service.Issuers == nil || !c.service.AcceptsKeys(&c.Vacant) {
 		return err
 	}
-	issuers, issuersErr := c.s.Issuers(ctx, &c.Vacant)
+	issuers, issuersErr := c.service.Issuers(ctx, &c.Vacant)
 	switch {
 	case issuersErr != nil:
 		return issuersErr
@@ -215,9 +216,9 @@ func (c *Caller) Log(ctx context.Context, l *LogLine, verdict string, status int
 	isCall := l.Pair != "" || !c.Vacant.ID.IsZero() && l.Method == http.MethodPost && l.IsCall
 	isRefusedCall := !l.Accepted && cause != nil && isCall
 	if isRefusedCall {
-		c.s.Tasks.Calls.Log.CountUnaccepted(outcome)
+		c.service.Tasks.Calls.Log.CountUnaccepted(outcome)
 	}
-	if !c.s.Log.Enabled(ctx, level) {
+	if !c.service.Log.Enabled(ctx, level) {
 		return
 	}
 	path := l.Path
@@ -237,6 +238,6 @@ func (c *Caller) Log(ctx context.Context, l *LogLine, verdict string, status int
 	if level == slog.LevelError {
 		attrs = append(attrs, slog.String("cause", obs.Truncate(cause.Error(), maxLoggedCause)))
 	}
-	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(c.s.Now().Sub(l.StartedAt)))
-	c.s.Log.LogAttrs(ctx, level, l.Message, attrs...)
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(c.service.Now().Sub(l.StartedAt)))
+	c.service.Log.LogAttrs(ctx, level, l.Message, attrs...)
 }

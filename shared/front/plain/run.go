@@ -9,29 +9,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// MaxUnaryTime limits all requests except streams and messages to slow vacants. It includes the 25 s
-// that a turn may take, and is shorter than the 30 s that a CDN waits for the first byte of an
-// answer.
+// MaxUnaryTime limits all requests except streams and messages to slow vacants. It includes the
+// time that a turn may take (25 s), and is shorter than the time that a CDN waits (30 s) for the
+// first byte of an answer.
 const MaxUnaryTime = call.DefaultCallTimeout + call.DefaultReplyMargin
 
-// PieceFunc receives a piece of an answer. If follows is false, the piece replaces all earlier ones.
+// PieceFunc receives a piece of an answer. If follows is false, the piece replaces all earlier
+// ones.
 type PieceFunc func(text string, follows bool)
 
-// WaitOptions specifies how a caller waits for a turn. The zero Wait waits until the turn ends.
+// WaitOptions specifies how a caller waits for a turn. The zero WaitOptions waits until the turn
+// ends.
 type WaitOptions struct {
 	// Timeout limits the wait for a turn that can continue without its client.
 	Timeout time.Duration
-	// OnAccept is called with the task's id when the call is accepted, before any piece. Began may be
-	// nil. It is not called for a turn that ends with its request.
+	// OnAccept is called with the task's id when the call is accepted, before any piece. OnAccept may
+	// be nil. It is not called for a turn that ends with its request.
 	OnAccept func(task string)
 	// OnPiece receives the pieces of the answer. It may be nil. If it is set, the caller must already
 	// be counted in Streams.
 	OnPiece PieceFunc
 }
 
-// Run runs a turn for a client that waits. A slow turn, or a turn with w.Piece, continues without
-// its client, and Run returns the task in its state after the wait. If the call was not accepted,
-// the error is a *task.Refusal.
+// Run runs a turn for a client that waits. A slow turn, or a turn with opts.OnPiece, continues
+// without its client, and Run returns the task in its state after the wait. If the call was not
+// accepted, the error is a *task.Refusal.
 func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t task.Task, err error) {
 	run := func() error {
 		isSlow := c.IsSlow()
@@ -39,7 +41,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 			ctx, cancel := context.WithTimeout(ctx, MaxUnaryTime)
 			defer cancel()
 			turn.CallTimeout = c.Vacant.CallTimeout
-			t, err = c.s.Tasks.Run(ctx, *turn)
+			t, err = c.service.Tasks.Run(ctx, *turn)
 			return err
 		}
 		// The turn continues if the client disconnects, and after this function returns. Before the
@@ -47,10 +49,10 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 		ref := turn.Ref
 		if isSlow {
 			var started task.Task
-			started, err = c.s.Tasks.Enqueue(ctx, *turn)
+			started, err = c.service.Tasks.Enqueue(ctx, *turn)
 			ref.ID = started.ID // a repeated message has the task of the first one
 		} else {
-			ref, _, err = c.s.Tasks.Begin(ctx, *turn)
+			ref, _, err = c.service.Tasks.Begin(ctx, *turn)
 		}
 		if err != nil {
 			return err
@@ -58,7 +60,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 		if opts.OnAccept != nil {
 			opts.OnAccept(ref.ID)
 		}
-		t, err = c.followTask(ctx, ref, cmp.Or(opts.Timeout, c.s.MaxWait, call.MaxQueued+call.MaxCallTimeout+call.GracePeriod), opts.OnPiece)
+		t, err = c.followTask(ctx, ref, cmp.Or(opts.Timeout, c.service.MaxWait, call.MaxQueued+call.MaxCallTimeout+call.GracePeriod), opts.OnPiece)
 		return err
 	}
 	if opts.OnPiece != nil {
@@ -68,27 +70,27 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 	return t, err
 }
 
-// alreadyDone is the channel that Begin returns for turns that run outside of the request.
+// alreadyDone is the channel that BeginTurn returns for turns that run outside of the request.
 var alreadyDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// BeginTurn starts a turn whose events a stream follows. done is closed when the turn no longer runs in
-// this request.
+// BeginTurn starts a turn whose events a stream follows. done is closed when the turn no longer
+// runs in this request.
 func (c *Caller) BeginTurn(ctx context.Context, turn *task.Turn) (ref task.Ref, done <-chan struct{}, err error) {
-	if !c.IsSlow() || c.s.MaxWait > 0 {
-		return c.s.Tasks.Begin(ctx, *turn)
+	if !c.IsSlow() || c.service.MaxWait > 0 {
+		return c.service.Tasks.Begin(ctx, *turn)
 	}
-	t, err := c.s.Tasks.Enqueue(ctx, *turn)
+	t, err := c.service.Tasks.Enqueue(ctx, *turn)
 	ref = turn.Ref
 	ref.ID = t.ID // a repeated message has the task of the first one
 	return ref, alreadyDone, err
 }
 
 // WaitForTask waits until the caller's task has ended or the wait is over, and returns the task. If
-// piece is not nil, the caller must already be counted in Streams.
+// onPiece is not nil, the caller must already be counted in Streams.
 func (c *Caller) WaitForTask(ctx context.Context, id string, wait time.Duration, onPiece PieceFunc) (t task.Task, err error) {
 	if err := c.CheckKeylessAccess(); err != nil {
 		return t, err
@@ -96,11 +98,11 @@ func (c *Caller) WaitForTask(ctx context.Context, id string, wait time.Duration,
 	ref := task.Ref{Vacant: c.Vacant.ID, Owner: c.Owner(), ID: id}
 	switch {
 	case wait == 0:
-		return c.s.Tasks.Get(ctx, ref)
+		return c.service.Tasks.Get(ctx, ref)
 	case onPiece != nil:
 		return c.followTask(ctx, ref, wait, onPiece)
 	}
-	err = c.s.Streams.Run(c, func() error {
+	err = c.service.Streams.Run(c, func() error {
 		t, err = c.followTask(ctx, ref, wait, nil)
 		return err
 	})
@@ -110,7 +112,7 @@ func (c *Caller) WaitForTask(ctx context.Context, id string, wait time.Duration,
 func (c *Caller) followTask(ctx context.Context, ref task.Ref, wait time.Duration, onPiece PieceFunc) (t task.Task, err error) {
 	waitCtx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	err = c.s.Tasks.FollowTurn(waitCtx, ref, 0, func(n task.NumberedEvent) bool {
+	err = c.service.Tasks.FollowTurn(waitCtx, ref, 0, func(n task.NumberedEvent) bool {
 		t.Apply(n.Event)
 		if a := n.Artifact; onPiece != nil && a != nil && a.Artifact.ID == task.ResponseArtifact {
 			if text := PartsText(a.Artifact.Parts); text != "" {
@@ -121,7 +123,7 @@ func (c *Caller) followTask(ctx context.Context, ref task.Ref, wait time.Duratio
 	})
 	switch timedOut := waitCtx.Err() != nil; {
 	case timedOut && t.ID == "": // timeout before the task was read
-		return c.s.Tasks.Get(ctx, ref)
+		return c.service.Tasks.Get(ctx, ref)
 	case timedOut: // timeout during a read
 		return t, nil
 	}
@@ -132,5 +134,5 @@ func (c *Caller) CancelTask(ctx context.Context, id string) (task.Task, error) {
 	if err := c.CheckKeylessAccess(); err != nil {
 		return task.Task{}, err
 	}
-	return c.s.Tasks.Cancel(ctx, task.Ref{Vacant: c.Vacant.ID, Owner: c.Owner(), ID: id})
+	return c.service.Tasks.Cancel(ctx, task.Ref{Vacant: c.Vacant.ID, Owner: c.Owner(), ID: id})
 }

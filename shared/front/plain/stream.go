@@ -38,16 +38,16 @@ func (x *Exchange) NewStream(renderer EventRenderer) *Stream {
 	return &Stream{x: x, renderer: renderer}
 }
 
-// Follow sends the events of a task that follow the event number after, until follow returns or the
-// request ends.
-func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, task.Ref, int, func(task.NumberedEvent) bool) error) error {
+// Follow sends the events of a task whose numbers are greater than after, until subscribe returns
+// or the request ends.
+func (s *Stream) Follow(ref task.Ref, after int, subscribe func(context.Context, task.Ref, int, func(task.NumberedEvent) bool) error) error {
 	ctx, cancel := context.WithCancel(s.x.Context())
 	defer cancel()
 	events := make(chan task.NumberedEvent)
 	followErr := make(chan error, 1)
 	go func() {
 		defer close(events)
-		followErr <- follow(ctx, ref, after, func(n task.NumberedEvent) bool {
+		followErr <- subscribe(ctx, ref, after, func(n task.NumberedEvent) bool {
 			select {
 			case events <- n:
 				return true

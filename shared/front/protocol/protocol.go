@@ -26,19 +26,19 @@ type Protocol struct {
 	// MaxBody limits the body of a request, in bytes.
 	MaxBody int
 	// ResourcePath is a path that clients may treat as a separate resource, for example in a token. It
-	// exists at the host and below each vacant. Resource may be empty.
+	// exists at the host and below each vacant. ResourcePath may be empty.
 	ResourcePath string
 	// ResourceTitle names the resource, for example "MCP server".
 	ResourceTitle string
 	// AnswersBrowsers is true if a browser gets the protocol's answer. For other protocols, it gets
 	// an HTML page.
 	AnswersBrowsers bool
-	// EdgePatterns are the paths that the edge routes to functions/agent instead of the registry. Paths
-	// outside of /v1/ need no pattern.
+	// EdgePatterns are the paths that the edge routes to functions/agent instead of the registry.
+	// Paths outside of /v1/ need no pattern.
 	EdgePatterns []string
-	// ForwardedHeaders are request headers that the edge forwards. The edge also forwards CacheKeyHeaders, but as
-	// part of the cache key, because Headers may have at most ten entries. Varies are the request
-	// headers on which agent cards depend.
+	// ForwardedHeaders are request headers that the edge forwards. The edge also forwards
+	// CacheKeyHeaders, but as part of the cache key, because ForwardedHeaders may have at most ten
+	// entries. CardVaryHeaders are the request headers on which agent cards depend.
 	ForwardedHeaders, CacheKeyHeaders, CardVaryHeaders []string
 }
 

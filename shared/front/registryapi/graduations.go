@@ -33,10 +33,10 @@ type GraduationConfig struct {
 //
 // A request has no time and no nonce, because its form is the reference's. Anyone who has seen its
 // bytes can send it again. A repeated request joins an open attempt, returns the outcome of an
-// accepted attempt, or begins another attempt after a refusal or failure. It can only do what both
-// parties signed, and only once, but possibly later than they intended, and it can use up attempts.
-// Parties should keep a request secret until they want the decision, and can withdraw it by
-// revoking a key.
+// accepted attempt, or begins another attempt after a refusal or failure. It can do only what both
+// parties signed, and only once. However, it may act later than they intended, and it can use up
+// attempts. Parties should keep a request secret until they want the decision, and can withdraw it
+// by revoking a key.
 //
 // A child may begin at most 32 attempts in 24 hours, and all children of a parent together at most
 // 96. Further attempts fail with 429 too_many and are not stored.
@@ -103,8 +103,8 @@ func (d *gateAPI) acceptSubmission(ctx context.Context, in op.Body[op.Raw[gradua
 	return out, nil
 }
 
-// serveAttempt shows an attempt to its parent or child. All other clients get the answer for an unknown
-// attempt.
+// serveAttempt shows an attempt to its parent or child. All other clients get the answer for an
+// unknown attempt.
 func (d *gateAPI) serveAttempt(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {

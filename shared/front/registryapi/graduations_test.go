@@ -245,7 +245,7 @@ func TestWithWhomAChildWasComparedIsToldToTheTwoAlone(t *testing.T) {
 		t.Errorf("POST = %d %s, want it refused without a word of the sibling", status, text)
 	}
 	_, text, _ = s.send("GET", header.Get("Location"), nil, s.child)
-	if v := s.view(text); !strings.Contains(v.Refusal.Detail, "against sibling "+sibling.Short()) || v.Findings == nil || v.Findings.Pairs[1].OtherID != sibling {
+	if v := s.view(text); !strings.Contains(v.Refusal.Detail, "against sibling "+sibling.Short()) || v.Findings == nil || v.Findings.PairFindings[1].OtherID != sibling {
 		t.Errorf("GET by the child = %s, want the sibling named", text)
 	}
 }

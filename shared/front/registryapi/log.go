@@ -16,13 +16,13 @@ import (
 
 // Log is a transparency log. *translog.Log implements it.
 type Log interface {
-	Latest(ctx context.Context) (translog.PublishedCheckpoint, error)
-	At(ctx context.Context, size uint64) (translog.PublishedCheckpoint, error)
+	LoadLatestCheckpoint(ctx context.Context) (translog.PublishedCheckpoint, error)
+	LoadCheckpoint(ctx context.Context, size uint64) (translog.PublishedCheckpoint, error)
 	Inclusion(ctx context.Context, seq, size uint64) (translog.Inclusion, error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Consistency, error)
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, uint64, error)
 	Epoch(ctx context.Context, number uint64) (translog.Epoch, error)
-	Cosign(ctx context.Context, note []byte) (translog.PublishedCheckpoint, error)
+	AddCosignatures(ctx context.Context, note []byte) (translog.PublishedCheckpoint, error)
 }
 
 // Operations of the transparency log. The log of a given size never changes, so answers to requests
@@ -111,21 +111,23 @@ func logRoutes(l Log) []op.Route {
 
 type logAPI struct{ log Log }
 
-// cacheForever is the Cache-Control header of an answer that never changes. Shared caches, such as the
-// CDN at the edge, revalidate it after a day.
+// cacheForever is the Cache-Control header of an answer that never changes. Shared caches, such as
+// the CDN at the edge, revalidate it after a day.
 const cacheForever = "public, max-age=31536000, s-maxage=86400, immutable"
 
-// serveCheckpoint answers with a signed note, which is plain text. Even the checkpoint of a given size
-// must be revalidated, because cosignatures are added later.
+// serveCheckpoint answers with a signed note, which is plain text. Even the checkpoint of a given
+// size must be revalidated, because cosignatures are added later.
 func (d logAPI) serveCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, CheckpointRequest{})
 	size := q.number("size")
 	if q.err != nil {
 		return q.err
 	}
-	load := d.log.Latest
+	load := d.log.LoadLatestCheckpoint
 	if q.values.Has("size") {
-		load = func(ctx context.Context) (translog.PublishedCheckpoint, error) { return d.log.At(ctx, uint64(size)) }
+		load = func(ctx context.Context) (translog.PublishedCheckpoint, error) {
+			return d.log.LoadCheckpoint(ctx, uint64(size))
+		}
 	}
 	p, err := load(r.Context())
 	if err != nil {
@@ -198,7 +200,7 @@ func (d logAPI) acceptWitness(ctx context.Context, in op.Body[op.Raw[translog.Wi
 	if err != nil {
 		return out, err
 	}
-	p, err := d.log.Cosign(ctx, []byte(note))
+	p, err := d.log.AddCosignatures(ctx, []byte(note))
 	return p.Shape(), err
 }
 
@@ -208,7 +210,7 @@ func parseWitness(body []byte) (note string, err error) {
 	return shape.Note, schemaError(err)
 }
 
-// sendLogAnswer sends a public answer. If always is true, the answer never changes and may be
+// sendLogAnswer sends a public answer. If isImmutable is true, the answer never changes and may be
 // cached forever.
 func sendLogAnswer(w http.ResponseWriter, r *http.Request, isImmutable bool, v any) error {
 	if !isImmutable {

@@ -49,7 +49,7 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	if err != nil || !identity.Verify(id, translog.EpochBytes(tree.Root()), sig) {
 		t.Errorf("the signature of the epoch does not verify")
 	}
-	at, err := d.log.At(t.Context(), 2)
+	at, err := d.log.LoadCheckpoint(t.Context(), 2)
 	must(t, err)
 	want := map[string]any{
 		"epoch_id": 1.0, "first_seq": 1.0, "last_seq": 2.0, "tree_size": 2.0, "root_hash_hex": tree.Root().String(),
@@ -72,7 +72,7 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 
 func TestLogRoutesRefuseInvalidRequests(t *testing.T) {
 	d := newTestServer(t)
-	refused(t, d.send("GET", "/v1/checkpoint", nil, nil), 404, "not_found", "nothing is sealed yet")
+	refused(t, d.send("GET", "/v1/checkpoint", nil, nil), 404, "not_found", "the log is not sealed yet")
 	d.acceptPublication(newKey(t), "one")
 	d.seal()
 	for target, want := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-func matchOf(reg *registry.Registration, now time.Time) registryclient.Match {
+func newMatch(reg *registry.Registration, now time.Time) registryclient.Match {
 	m := registryclient.Match{
 		ID: reg.ID, CardHash: reg.CardHash.String(), CardBlob: hex.EncodeToString(reg.Card),
 		DeclaredCapabilities: string(encodeDeclared(reg.DeclaredCapabilities)), Family: reg.Family, Visibility: reg.Visibility,
@@ -40,8 +40,8 @@ func matchOf(reg *registry.Registration, now time.Time) registryclient.Match {
 	return m
 }
 
-// encodeDeclared encodes a list like Python's json.dumps. The reference stores this encoding and returns
-// it as a string.
+// encodeDeclared encodes a list like Python's json.dumps. The reference stores this encoding and
+// returns it as a string.
 func encodeDeclared(list []string) []byte {
 	b := []byte{'['}
 	for i, s := range list {

@@ -45,7 +45,7 @@ func (d *api) acceptPublication(ctx context.Context, in op.Body[op.Raw[registryc
 		Card: blob, State: pub.State, Visibility: pub.Visibility,
 		BaseModel: pub.BaseModel, Family: pub.Family, Owner: pub.Owner, Version: pub.Version,
 		DeclaredCapabilities: pub.DeclaredCapabilities, Parent: pub.Parent, Listing: signedListing,
-		Time: pub.Time, ActorSeq: pub.ActorSeq, Key: pub.Key, Signature: sig,
+		Time: pub.Time, ActorSeq: pub.ActorSeq, IdempotencyKey: pub.IdempotencyKey, Signature: sig,
 	})
 	status := registry.StatusActive
 	if receipt.Replayed {
@@ -54,7 +54,8 @@ func (d *api) acceptPublication(ctx context.Context, in op.Body[op.Raw[registryc
 	return receiptOf(&receipt, status), err
 }
 
-// acceptRevocation accepts a revocation in a form of this project, because the reference only answers 501.
+// acceptRevocation accepts a revocation in a form of this project, because the reference only
+// answers 501.
 func (d *api) acceptRevocation(ctx context.Context, in op.Body[op.Raw[registryclient.Revocation]]) (out registryclient.Receipt, err error) {
 	rev, err := parseRevocation(in.Body)
 	if err != nil {
@@ -65,7 +66,7 @@ func (d *api) acceptRevocation(ctx context.Context, in op.Body[op.Raw[registrycl
 		return out, err
 	}
 	receipt, err := d.Vacants.AcceptRevocation(ctx, registry.Revocation{
-		ID: rev.ID, Reason: rev.Reason, Time: rev.Time, ActorSeq: rev.ActorSeq, Key: rev.Key, Signature: sig,
+		ID: rev.ID, Reason: rev.Reason, Time: rev.Time, ActorSeq: rev.ActorSeq, IdempotencyKey: rev.IdempotencyKey, Signature: sig,
 	})
 	return receiptOf(&receipt, registry.StatusRevoked), err
 }
@@ -78,10 +79,10 @@ func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Recei
 	}
 }
 
-// acceptListing stores a listing signed by its vacant. The operator's listing is set by a route of the
-// admin API.
+// acceptListing stores a listing signed by its vacant. The operator's listing is set by a route of
+// the admin API.
 func (d *api) acceptListing(ctx context.Context, in ListingRequest) (m registryclient.Match, err error) {
-	id, err := vacantID(in.ID)
+	id, err := parseVacantID(in.ID)
 	if err != nil {
 		return m, err
 	}
@@ -96,7 +97,7 @@ func (d *api) acceptListing(ctx context.Context, in ListingRequest) (m registryc
 	if err != nil {
 		return m, err
 	}
-	m = matchOf(&reg, d.Now())
+	m = newMatch(&reg, d.Now())
 	// The sender may be a third party that repeats a stored listing. Show the registration only if
 	// anyone may read it.
 	if !reg.IsVisibleTo(nil) {

@@ -24,7 +24,7 @@ const (
 )
 
 func (d *api) serveCard(w http.ResponseWriter, r *http.Request) error {
-	id, err := vacantID(r.PathValue("id"))
+	id, err := parseVacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func (d *api) serveCard(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendToReader(w, r, reader, matchOf(&reg, d.Now()))
+	return sendToReader(w, r, reader, newMatch(&reg, d.Now()))
 }
 
-// serveEvents returns only events whose actor is the vacant. The reference also returns events about
-// the vacant, and its command line mistakes the sequence numbers of those events for the vacant's
-// own (PROTOCOL §19).
+// serveEvents returns only events whose actor is the vacant. The reference also returns events
+// about the vacant, and its command line mistakes the sequence numbers of those events for the
+// vacant's own (PROTOCOL §19).
 func (d *api) serveEvents(w http.ResponseWriter, r *http.Request) error {
-	id, err := vacantID(r.PathValue("id"))
+	id, err := parseVacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -83,13 +83,13 @@ func (d *api) serveEvent(w http.ResponseWriter, r *http.Request) error {
 func eventOf(l *registry.LoggedEvent) registryclient.Event {
 	return registryclient.Event{
 		Seq: l.Seq, Type: string(l.Type), Actor: l.Actor, Payload: string(l.Payload), Hash: l.Hash.String(),
-		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), Key: l.IdempotencyKey,
+		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), IdempotencyKey: l.IdempotencyKey,
 		PublicKey: l.Actor.String(), Signature: hex.EncodeToString(l.Signature),
 	}
 }
 
 func (d *api) serveLineage(w http.ResponseWriter, r *http.Request) error {
-	id, err := vacantID(r.PathValue("id"))
+	id, err := parseVacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (d *api) serveRevocations(w http.ResponseWriter, r *http.Request) error {
 	return sendPublic(w, r, page)
 }
 
-// vacantID parses the vacant id of a path. The error for an invalid id is of kind NotFound.
-func vacantID(text string) (identity.ID, error) {
+// parseVacantID parses the vacant id of a path. The error for an invalid id is of kind NotFound.
+func parseVacantID(text string) (identity.ID, error) {
 	id, err := identity.ParseID(text)
 	if err != nil {
 		return id, problem.New(problem.NotFound, "%.80s", text)
@@ -147,7 +147,7 @@ func vacantID(text string) (identity.ID, error) {
 const maxNumber = 1<<53 - 1
 
 // query parses URL parameters and checks their ranges. err is the first error. It is of kind
-// Schema, as in the reference.
+// InvalidMember, as in the reference.
 type query struct {
 	values url.Values
 	ranges map[string]op.Range

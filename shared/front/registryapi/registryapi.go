@@ -82,7 +82,8 @@ var (
 	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
 )
 
-// readerAccess admits any client. A vacant that signs its request also sees data that only it may see.
+// readerAccess admits any client. A vacant that signs its request also sees data that only it may
+// see.
 var readerAccess = op.Access{Anybody: true, Vacant: true}
 
 // Requests.

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// sendToReader sends an answer to a reader. It allows caching only if the reader is anonymous, because all
-// anonymous readers get the same answer.
+// sendToReader sends an answer to a reader. It allows caching only if the reader is anonymous,
+// because all anonymous readers get the same answer.
 func sendToReader(w http.ResponseWriter, r *http.Request, reader *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
 	if reader != nil {
@@ -19,9 +19,9 @@ func sendToReader(w http.ResponseWriter, r *http.Request, reader *identity.ID, v
 	return sendPublic(w, r, v)
 }
 
-// sendPublic sends an answer that is the same for every client. Caches may store it but must revalidate
-// it each time, so that the unpublication or revocation of a vacant takes effect with the next
-// request.
+// sendPublic sends an answer that is the same for every client. Caches may store it but must
+// revalidate it each time, so that the unpublication or revocation of a vacant takes effect with
+// the next request.
 func sendPublic(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := httpapi.Encode(v)
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	blindedPath = "/reviews/blinded_ingest"
 )
 
-// IsReviewPath reports whether path is a route of Registry below a vacant.
+// IsReviewPath reports whether path is a route of the registry handler below a vacant.
 func IsReviewPath(path string) bool {
 	return strings.HasPrefix(path, "/v/") && (strings.HasSuffix(path, ingestPath) || strings.HasSuffix(path, blindedPath))
 }
@@ -84,7 +84,7 @@ type (
 	}
 	// Verdict is an extension of the reference's answers.
 	Verdict struct {
-		Counted bool   `json:"counted"`          // whether the review was counted or waits for further reviewers
+		Counted bool   `json:"counted"`          // the review was counted, or waits for further reviewers
 		Reason  string `json:"reason,omitempty"` // reason why the review was not counted
 	}
 	// ingestRefusal is a refusal in the form of the reference.
@@ -105,11 +105,11 @@ func refuse(kind problem.Kind, message string) error {
 
 func (d *api) reviewRoutes() []op.Route {
 	reviewerServer := op.Server{IdentifyVacant: func(r *http.Request, body []byte) (*identity.ID, error) {
-		caller, err := d.verifier.Identify(r, body)
-		if err == nil && caller == nil {
+		reviewer, err := d.verifier.Identify(r, body)
+		if err == nil && reviewer == nil {
 			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
 		}
-		return caller, err
+		return reviewer, err
 	}}
 	return []op.Route{
 		op.NewRoute(op.Server{}, SubmitReview, d.acceptReview),
@@ -130,7 +130,7 @@ func (d *api) acceptReview(ctx context.Context, in op.Body[op.Raw[review.Members
 }
 
 func (d *api) serveReputation(ctx context.Context, in VacantRef) (out registryclient.Reputation, err error) {
-	id, err := vacantID(in.ID)
+	id, err := parseVacantID(in.ID)
 	if err != nil {
 		return out, err
 	}
@@ -138,7 +138,7 @@ func (d *api) serveReputation(ctx context.Context, in VacantRef) (out registrycl
 }
 
 func (d *api) serveReviews(ctx context.Context, in ReviewsRequest) (out registryclient.History, err error) {
-	id, err := vacantID(in.ID)
+	id, err := parseVacantID(in.ID)
 	if err == nil && in.Limit > registryclient.MaxReviewsPerPage {
 		err = &problem.Error{Kind: problem.InvalidMember, Field: "limit", Want: fmt.Sprintf("a number from 1 to %d", registryclient.MaxReviewsPerPage), Got: fmt.Sprint(in.Limit)}
 	}
@@ -149,23 +149,23 @@ func (d *api) serveReviews(ctx context.Context, in ReviewsRequest) (out registry
 }
 
 func (d *api) deleteClaim(ctx context.Context, in ReviewRef) (empty op.None, err error) {
-	id, err := vacantID(in.ID)
+	id, err := parseVacantID(in.ID)
 	if err != nil {
 		return empty, err
 	}
 	return empty, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
 }
 
-// findHosted returns the vacant that a path names by its id or its name. If it is a closed child, the
-// error is NotFound.
+// findHosted returns the vacant that a path names by its id or its name. If it is a closed child,
+// the error is NotFound.
 func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) {
 	var rec vacants.Record
 	id, err := identity.ParseID(name)
 	ok := false
 	if err == nil {
-		rec, ok, err = d.Vacants.Show(ctx, id)
+		rec, ok, err = d.Vacants.FindCached(ctx, id)
 	} else {
-		rec, ok, err = d.Vacants.ShowNamed(ctx, name)
+		rec, ok, err = d.Vacants.FindCachedByName(ctx, name)
 	}
 	if err == nil && (!ok || rec.Closed) {
 		err = problem.New(problem.NotFound, "vacant %s is not hosted here", quoteTruncated(name))
@@ -174,7 +174,7 @@ func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) 
 }
 
 // ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
-// returns the answer to v, a posted JSON object about the vacant self.
+// returns the answer to v, a posted JSON object with a review of the vacant target.
 func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target identity.ID, v canon.Value) (any, error)) op.Route {
 	s.ErrorType, s.IgnoresUnknown = reflect.TypeFor[ingestRefusal](), true
 	handle := func(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -216,8 +216,8 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target ide
 	})
 }
 
-// checkReferenceRules makes only the checks that the reference makes: the target of the review must be self,
-// and the first three ratings must be valid. It returns the errors of the reference.
+// checkReferenceRules makes only the checks that the reference makes: the review must be about the
+// vacant target, and the first three ratings must be valid. It returns the errors of the reference.
 func checkReferenceRules(v canon.Value, target identity.ID) error {
 	if textMember(v, "target") != target.String() {
 		return &ingestRefusal{kind: problem.InvalidMember, Message: "target_mismatch", Self: &target}
@@ -243,8 +243,8 @@ func textMember(v canon.Value, member string) string {
 	return m.Text()
 }
 
-// verdictOf converts the refusal of a review to its reason. If the host has failed, verdictOf returns err,
-// so the client may send the review again.
+// verdictOf converts the refusal of a review to a Verdict with the reason. If the host has failed,
+// verdictOf returns err, so the client may send the review again.
 func verdictOf(err error) (Verdict, error) {
 	switch {
 	case err == nil:

@@ -127,8 +127,8 @@ func (s *searchAPI) serveSearch(w http.ResponseWriter, r *http.Request) error {
 	return sendPublic(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
-// serveCapabilitySearch answers in the form that the reference's SDK expects: a bare list with the cards
-// in another member. The reference's own registry does not have this route (PROTOCOL §23 C2).
+// serveCapabilitySearch answers in the form that the reference's SDK expects: a bare list with the
+// cards in another member. The reference's own registry does not have this route (PROTOCOL §23 C2).
 // include_local is parsed and ignored as in the reference, because hidden vacants are never listed.
 func (s *searchAPI) serveCapabilitySearch(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, CapabilitySearchRequest{})
@@ -161,26 +161,26 @@ func (s *searchAPI) findByScore(ctx context.Context, q *query, text, family stri
 	return s.newMatches(page.Matches, false), err
 }
 
-func (s *searchAPI) newMatches(found []search.Match, ranked bool) []registryclient.Match {
-	now, matches := s.Now(), make([]registryclient.Match, len(found))
-	for i := range found {
-		matches[i] = matchOf(&found[i].Registration, now)
-		if ranked {
-			matches[i].Score = found[i].Score // the routes of the reference show the mean reputation instead
-			rank := found[i].Rank
-			matches[i].Rank, matches[i].MissingWords = &rank, found[i].MissingWords
+func (s *searchAPI) newMatches(results []search.Match, isRanked bool) []registryclient.Match {
+	now, matches := s.Now(), make([]registryclient.Match, len(results))
+	for i := range results {
+		matches[i] = newMatch(&results[i].Registration, now)
+		if isRanked {
+			matches[i].Score = results[i].Score // the routes of the reference show the mean reputation instead
+			rank := results[i].Rank
+			matches[i].Rank, matches[i].MissingWords = &rank, results[i].MissingWords
 		}
 	}
 	return matches
 }
 
-// maxPageBytes limits the bytes of cards and listings in an answer. A hundred cards of ordinary size
-// fit. A hundred cards of maximum size take 6 MB in hexadecimal, which exceeds the limits of Lambda
-// and of careful clients.
+// maxPageBytes limits the bytes of cards and listings in an answer. A hundred cards of ordinary
+// size fit. A hundred cards of maximum size take 6 MB in hexadecimal, which exceeds the limits of
+// Lambda and of careful clients.
 const maxPageBytes = 1 << 20
 
-// countFitting returns the number of matches that fit into one answer. It is at least 1 unless matches
-// is empty.
+// countFitting returns the number of matches that fit into one answer. It is at least 1 unless
+// matches is empty.
 func countFitting(matches []registryclient.Match) int {
 	size := 0
 	for i := range matches {

@@ -424,7 +424,7 @@ func TestTheEventOfASessionVerifies(t *testing.T) {
 		e, err := r.client(nil).Event(t.Context(), seq)
 		must(t, err)
 		sig, _ := hex.DecodeString(e.Signature)
-		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), IdempotencyKey: e.Key, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
+		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), IdempotencyKey: e.IdempotencyKey, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
 		if !signed.Verify() || e.Prev != prev.String() || e.Hash != signed.Hash(prev).String() || e.PublicKey != e.Actor.String() {
 			t.Errorf("event %d does not verify: %+v", seq, e)
 		}

@@ -43,7 +43,7 @@ type Config struct {
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
-	// FindByID finds a vacant by its id, and Named by its name.
+	// FindByID finds a vacant by its id, and FindByName by its name.
 	FindByID   func(context.Context, identity.ID) (vacants.Record, bool, error)
 	FindByName func(context.Context, string) (vacants.Record, bool, error)
 }
@@ -59,8 +59,8 @@ var resourceKinds = func() []resourceKind {
 	return all
 }()
 
-// resourceKind is a kind of resource. Its path is appended to the base URL of the host or to the URL of a
-// vacant. Its title is appended to "the host" or "a vacant", for example "'s MCP server".
+// resourceKind is a kind of resource. Its path is appended to the base URL of the host or to the
+// URL of a vacant. Its title is appended to "the host" or "a vacant", for example "'s MCP server".
 type resourceKind struct{ path, titleSuffix string }
 
 func splitPath(path string) (name, rest string, ok bool) {
@@ -80,8 +80,8 @@ func (c *Config) findVacant(ctx context.Context, name string) (r vacants.Record,
 }
 
 // RequestURLs returns the URLs of the resources of the called vacant, or of the host if no vacant
-// is called. It is for billing.TokensConfig.Resources. A vacant has one URL with its name and one
-// with its id. A URL that ends with a slash includes all URLs below it.
+// is called. It is for billing.TokenCheckerConfig.Resources. A vacant has one URL with its name and
+// one with its id. A URL that ends with a slash includes all URLs below it.
 func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
@@ -154,9 +154,9 @@ func (c *Config) base(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// IssuerURLs returns the URLs of the issuers that the metadata of a vacant lists, or the metadata of
-// the host if v is nil. All metadata lists the issuers whose Publish is true. The metadata of a
-// vacant also lists the issuers of its tenant.
+// IssuerURLs returns the URLs of the issuers that the metadata of v lists. If v is nil, it returns
+// the issuers in the host's own metadata. All metadata lists the issuers whose Publish is true. The
+// metadata of a vacant also lists the issuers of its tenant.
 func (c *Config) IssuerURLs(ctx context.Context, v *vacants.Record) ([]string, error) {
 	issuers, err := c.Issuers(ctx)
 	var urls []string
@@ -188,8 +188,8 @@ func (c *Config) findMetadata(ctx context.Context, base, path string) (m Metadat
 	return m, len(m.Servers) > 0, err
 }
 
-// MetadataURL returns the URL of the metadata for the resource that a request calls, for
-// httpapi.WithLoginMetadata.
+// MetadataURL returns the metadata URL of the resource that a request calls, or "" if the resource
+// has no metadata. It is for httpapi.WithLoginMetadata.
 func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, isVacantPath := message.SplitPath(r.URL.Path)
 	path := ""

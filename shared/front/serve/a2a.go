@@ -40,20 +40,20 @@ type A2A struct {
 	Push      *push.Pusher
 	Team      *team.Team
 
-	// Bookings is the booking service whose messages Work handles. If it is nil, Work handles only
-	// turns.
+	// Bookings is the booking service whose messages HandleMessage handles. If it is nil,
+	// HandleMessage handles only turns.
 	Bookings *booking.Service
 
 	// Find finds the published vacants for the model list of OpenAI clients and the search of MCP.
 	// It must be set before the handlers are opened. If Find is nil, the list is empty, and the
 	// host has no MCP server of its own.
 	Find FindFunc
-	// Receipts serves the receipts of accounts to MCP. It may be nil.
-	Receipts http.Handler
-	// Vacants serves the operations on vacants to MCP (Server.TenantsHandler), and AGP serves AGP
-	// to MCP, both with the credential of the request. If one of them is nil, MCP does not list its
-	// tools.
-	Vacants, AGP http.Handler
+	// ReceiptsHandler serves the receipts of accounts to MCP. It may be nil.
+	ReceiptsHandler http.Handler
+	// VacantsHandler serves the operations on vacants to MCP (Server.TenantsHandler), and AGPHandler
+	// serves AGP to MCP. Both use the credential of the request. If a handler is nil, MCP does not
+	// list its tools.
+	VacantsHandler, AGPHandler http.Handler
 
 	Server *Server
 
@@ -80,18 +80,19 @@ func (a *A2A) WorkHandler() http.Handler {
 // workConfig returns the dependencies of the workers' API. mayWait specifies whether requests may
 // wait for turns.
 func (h *Server) workConfig(mayWait bool) workapi.Config {
-	return workapi.Config{Desk: h.Workers, Vacants: h.Vacants, MayWait: mayWait}
+	return workapi.Config{Broker: h.Workers, Vacants: h.Vacants, MayWait: mayWait}
 }
 
 // Queues carries the work of A2A to processes that run only while they handle a message.
 type Queues struct {
 	Tasks   task.Queue
 	Notices task.Notices
-	// MaxWait limits how long a client waits for a slow vacant. The default is call.DefaultCallTimeout.
+	// MaxWait limits how long a client waits for a slow vacant. The default is
+	// call.DefaultCallTimeout.
 	MaxWait time.Duration
-	// Turns limits the concurrent turns of the host (task.Config.MaxRunningTurns). It may be zero in a process
-	// that runs no turns.
-	Turns int
+	// MaxTurns limits the concurrent turns of the host (task.Config.MaxRunningTurns). It may be zero in a
+	// process that runs no turns.
+	MaxTurns int
 }
 
 func (h *Server) OpenA2A() *A2A {
@@ -104,11 +105,11 @@ func (h *Server) OpenA2A() *A2A {
 // OpenQueuedA2A is like OpenA2A for a process that gets its work from queues. The process must pass
 // messages of q.Tasks to A2A.HandleMessage, and messages of q.Notices to Push.Handle.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, MaxRunningTurns: q.Turns}, cmp.Or(q.MaxWait, call.DefaultCallTimeout))
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, MaxRunningTurns: q.MaxTurns}, cmp.Or(q.MaxWait, call.DefaultCallTimeout))
 }
 
-// QueueSlowTurns makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue, in a
-// process that does not serve A2A.
+// QueueSlowTurns makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue,
+// in a process that does not serve A2A.
 func (h *Server) QueueSlowTurns(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
@@ -123,7 +124,7 @@ func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 		c.Lifetime = h.Billing.TaskLifetime
 	}
 	t := team.New(c)
-	h.extraRoutes = append(append(h.extraRoutes, teamapi.Operator(t, mayWait)...), workapi.Operator(h.workConfig(mayWait))...)
+	h.extraRoutes = append(append(h.extraRoutes, teamapi.OperatorRoutes(t, mayWait)...), workapi.OperatorRoutes(h.workConfig(mayWait))...)
 	return t
 }
 
@@ -152,9 +153,9 @@ func (h *Server) openA2A(t task.Config, maxWait time.Duration) *A2A {
 	if resourceConfig := h.resourceConfig(); resourceConfig != nil {
 		issuers = resourceConfig.IssuerURLs
 	}
-	follow, limits := time.Duration(0), localModels
+	maxSubscription, limits := time.Duration(0), localModels
 	if t.Notices != nil {
-		follow, limits = maxQueuedFollow, queuedModels
+		maxSubscription, limits = maxQueuedFollow, queuedModels
 	}
 	a := &A2A{Tasks: tasks, Push: pusher, taskQueue: t.Queue, Server: h, models: &modelList{server: h, limits: limits, lock: make(chan struct{}, 1)}}
 	a.Plain = plain.New(plain.Config{
@@ -162,8 +163,8 @@ func (h *Server) openA2A(t task.Config, maxWait time.Duration) *A2A {
 	})
 	a.Team = h.openTeam(tasks, t.Notices == nil)
 	a.A2AServer = a2a.New(a2a.Config{
-		Service: a.Plain, Push: pusher, WithSigner: h.Vacants.WithSigner, SignedCalls: h.MessageHandler(), MaxSubscription: follow,
-		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
+		Service: a.Plain, Push: pusher, WithSigner: h.Vacants.WithSigner, SignedCalls: h.MessageHandler(), MaxSubscription: maxSubscription,
+		Callers: caller.Verifier{URL: h.Vacants.BaseURL, TrustHostHeader: c.TrustHostHeader, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	})
 	return a
 }
@@ -184,7 +185,7 @@ func (a *A2A) Run(ctx context.Context) {
 		taskShares := []task.Share{{Key: "turns", Max: localTurns}}
 		ref, err := task.ParseRef(message)
 		if err != nil {
-			return taskShares // Work logs the error
+			return taskShares // HandleMessage logs the error
 		}
 		isStranger := !sender.IsAccount() && !a.Server.config.OwnMachine
 		return append(taskShares, task.Shares(ref, sender, isStranger, localTurns)...)

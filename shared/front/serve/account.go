@@ -29,6 +29,6 @@ func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{
 		PricedCall: h.Calls.FindPricedCall, Signer: h.SigningKeys.Signer, TenantOf: h.tenantOf,
-		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
+		Callers: caller.Verifier{URL: h.Vacants.BaseURL, TrustHostHeader: c.TrustHostHeader, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

@@ -22,8 +22,8 @@ type AGP struct {
 type FindFunc func(context.Context, search.Request) (search.Page, error)
 
 // OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
-// routes to Admin and the AGP tools to MCP, and lets A2A.HandleMessage dispatch bookings. If metrics is
-// true, the handler serves the host's counters to anyone.
+// routes to Admin and the AGP tools to MCP, and lets A2A.HandleMessage dispatch bookings. If
+// metrics is true, the handler serves the host's counters to anyone.
 func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil
@@ -31,7 +31,7 @@ func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	a.Bookings = h.OpenBookings(a.taskQueue, find)
 	h.AddAGPRoutes(a.Bookings)
 	agpHandler := h.AGPHandler(a.Bookings, find, metrics)
-	a.AGP = agpHandler
+	a.AGPHandler = agpHandler
 	return agpHandler
 }
 
@@ -71,6 +71,6 @@ func (h *Server) agpConfig(b *booking.Service) agp.Config {
 	c := &h.config
 	return agp.Config{
 		Bookings: b, TenantOf: h.tenantOf, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
+		Callers: caller.Verifier{URL: h.Vacants.BaseURL, TrustHostHeader: c.TrustHostHeader, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

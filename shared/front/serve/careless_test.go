@@ -64,7 +64,7 @@ func TestACarelessProtocolIsProtected(t *testing.T) {
 		{name: "a page of another site", body: "hi", origin: "https://evil.example", status: 403, want: "this host refuses requests from pages of other sites\n", unreached: true},
 		{name: "a large body", body: strings.Repeat("a", 11), status: 413, want: "body: expected at most 10 bytes\n", line: "status=413"},
 		{name: "a panic", body: "panic", status: 500, want: "internal error\n", line: "level=ERROR msg=toy path=/v/x/toy cause=\"internal error: panic: careless"},
-		{name: "a panic after the beginning of the answer", body: "late", status: 200, want: "begun", line: "level=ERROR"},
+		{name: "a panic after the prefix of the answer", body: "late", status: 200, want: "begun", line: "level=ERROR"},
 		{name: "a refusal without a challenge", body: "lock", status: 401, header: `resource_metadata="https://host.example/metadata"`, line: "verdict=refused status=401"},
 		{name: "a refusal", body: "fail", status: 418, want: "no\n", line: "verdict=refused status=418"},
 	} {

@@ -103,7 +103,7 @@ func (whole *documented) hasAllKinds(t *testing.T) {
 	seen := map[string]bool{
 		hostcall.UnsettledAnswerDocs.Name: true, // only a ledger that settles late keeps answers
 		vacants.ReadyDocs.Name:            true, // only package standalone writes it
-		spend.HostDocs.Name:               true, // the vacant that thinks is a tenant's
+		spend.HostTotalDocs.Name:          true, // the vacant that thinks is a tenant's
 		translog.TileDocs.Name:            true, // see fillTile
 	}
 	for _, d := range whole.store.all(t) {
@@ -556,7 +556,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 		t.Fatal(err)
 	}
 	found := h.server.OpenSearch(index)
-	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices, Turns: 64})
+	h.agents = h.server.OpenQueuedA2A(serve.Queues{Tasks: queue.New(store.Updater{Store: s, Rand: h.rand}, now), Notices: h.notices, MaxTurns: 64})
 	h.agents.Find = found.Find
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
@@ -826,14 +826,14 @@ func drive(t *testing.T) *documented {
 	section("The host's background jobs")
 	_, err = h.log.Seal(ctx)
 	must(err)
-	published, err := h.log.Latest(ctx)
+	published, err := h.log.LoadLatestCheckpoint(ctx)
 	must(err)
 	demo, err := identity.ParseID(h.names["demo"])
 	must(err)
 	must(h.server.Vacants.WithSigner(ctx, demo, func(s identity.Signer) error {
 		note, err := translog.Cosign(ctx, published.Checkpoint, s, h.clock.now())
 		if err == nil {
-			_, err = h.log.Cosign(ctx, note)
+			_, err = h.log.AddCosignatures(ctx, note)
 		}
 		return err
 	}))
@@ -1244,7 +1244,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 		failed = errors.Join(failed, h.agents.Push.Handle(ctx, notice))
 	}
 	note("deliver notifications", failed, "")
-	pushes, _, err := h.agents.Tasks.OpenPushes(ctx, "")
+	pushes, _, err := h.agents.Tasks.ListOpenPushes(ctx, "")
 	note("open notifications", err, fmt.Sprint(len(pushes)))
 	sealed, err := h.log.Seal(ctx)
 	note("seal", err, fmt.Sprintf("%d %d", sealed.Size, sealed.EpochCount))

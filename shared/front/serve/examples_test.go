@@ -230,7 +230,7 @@ func (h *documented) ask(t *testing.T) {
 		return err
 	}))
 	must(h.server.Vacants.WithSigner(ctx, demo, func(s identity.Signer) error {
-		published, err := h.log.Latest(ctx)
+		published, err := h.log.LoadLatestCheckpoint(ctx)
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 		gate = h.Gate
 	}
 	return registryapi.NewGraduationHandler(registryapi.GraduationConfig{
-		Gate: gate, IsRevoked: h.Registry.IsRevoked, URL: h.Vacants.Base, TrustHostHeader: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
+		Gate: gate, IsRevoked: h.Registry.IsRevoked, URL: h.Vacants.BaseURL, TrustHostHeader: h.config.TrustHostHeader, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 

@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-// InProcessClient returns a client of h and its base URL, for a command that opened the data file itself
-// because no host runs. Answers are streams: the handler writes only as fast as the body is read,
-// and its writes fail after the body is closed.
+// InProcessClient returns a client of h and its base URL, for a command that opened the data file
+// itself because no host runs. Answers are streams: the handler writes only as fast as the body is
+// read, and its writes fail after the body is closed.
 func InProcessClient(h http.Handler) (*http.Client, string) {
 	return adminClient(handlerTransport{h}), adminURL
 }

@@ -34,7 +34,7 @@ type JobResult struct {
 	Counts []slog.Attr
 	// Message is a message that a local host logs with the counts. It may be "".
 	Message      string
-	MessageLevel slog.Level // level of News
+	MessageLevel slog.Level // level of Message
 	RunAgain     bool       // the next run should start immediately
 }
 
@@ -112,9 +112,9 @@ func (h *Server) Jobs(p JobParts) []Job {
 		if days > 0 {
 			result.Message = "expired text keys are destroyed; their texts can no longer be read"
 		}
-		// Maintain keeps all keys if the newest key is old, because the clock may be wrong. An old
-		// key is normal on a host without calls, so the job does not fail. A local host logs the
-		// reason only once, because it would otherwise log the same reason for days.
+		// Texts.Sweep keeps all keys if the newest key is old, because the clock may be wrong. An old key
+		// is normal on a host without calls, so the job does not fail. A local host logs the reason only
+		// once, because it would otherwise log the same reason for days.
 		if leap := new(textkeys.ClockLeapError); errors.As(err, &leap) {
 			result.Counts, err = append(result.Counts, slog.String("kept", leap.Error())), nil
 			if lastClockLeap != leap.Error() {
@@ -126,8 +126,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (JobResult, error) {
 		return JobResult{}, h.Texts.CreateNext(ctx)
 	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.ProbesNeeded(), Run: func(ctx context.Context) (JobResult, error) {
-		// Reach lists the endpoints of other hosts that answer. A local host also probes after each
-		// publication.
+		// ProbeEndpoints lists the endpoints of other hosts that answer. A local host also probes after
+		// each publication.
 		probed, err := h.Registry.ProbeEndpoints(ctx, probe)
 		return JobResult{Counts: []slog.Attr{slog.Int("listed", probed.Listed), slog.Int("silent", probed.Unanswered), slog.Bool("more", probed.HasMore)}, RunAgain: probed.HasMore}, err
 	}})
@@ -152,8 +152,8 @@ func (h *Server) Jobs(p JobParts) []Job {
 			if problem.Is(err, problem.Conflict) {
 				return JobResult{Counts: []slog.Attr{slog.String("sealing", "another")}}, nil
 			}
-			result := JobResult{Counts: []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.Added)}}
-			if err == nil && sealed.Added > 0 {
+			result := JobResult{Counts: []slog.Attr{slog.Uint64("size", sealed.Size), slog.Uint64("added", sealed.AddedLeaves)}}
+			if err == nil && sealed.AddedLeaves > 0 {
 				result.Message = "the log is sealed"
 			}
 			return result, err
@@ -202,8 +202,8 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// trimmedMetric is a metric. It counts the folds in which rows were missing, because the store's feed
-// keeps rows only for a limited time. A fold adds new rows of calls to the usage.
+// trimmedMetric counts the folds in which rows were missing, because the store's feed keeps rows
+// only for a limited time. A fold adds new rows of calls to the usage.
 const trimmedMetric = "trimmed"
 
 func (h *Server) foldAndLog(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {
@@ -223,8 +223,8 @@ func (h *Server) foldAndLog(ctx context.Context, meter *usage.Meter) ([]slog.Att
 	return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
 }
 
-// SweepKeys deletes expired text keys and wipes keys that were in memory for a long time. It returns
-// the number of days whose texts became unreadable.
+// SweepKeys deletes expired text keys and wipes keys that were in memory for a long time. It
+// returns the number of days whose texts became unreadable.
 func (h *Server) SweepKeys(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	h.SigningKeys.Sweep()

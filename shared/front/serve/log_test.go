@@ -35,7 +35,7 @@ func TestALogIsKeptSealed(t *testing.T) {
 		_, _, err = h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
 		must(t, err)
 		time.Sleep(61 * time.Second)
-		if p, err := l.Latest(t.Context()); err != nil || p.Size != 1 {
+		if p, err := l.LoadLatestCheckpoint(t.Context()); err != nil || p.Size != 1 {
 			t.Errorf("after a minute %d events are sealed, %v, want 1", p.Size, err)
 		}
 		cancel()

@@ -17,8 +17,8 @@ import (
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// lock is a mutex that protects all and until. It is a channel, so that a canceled request can
-	// stop waiting.
+	// lock is a mutex that protects records and expires. It is a channel, so that a canceled request
+	// can stop waiting.
 	lock    chan struct{}
 	records []vacants.Record
 	expires time.Time // expiry of the cached list
@@ -34,7 +34,7 @@ type modelLimits struct {
 var (
 	localModels = modelLimits{10, 5 * time.Second}
 	// On AWS, each vacant costs two read units. An instance has only a few read units per second
-	// (VACANCY_READS). The search index may be as old as the cached list.
+	// (VACANCY_READS). A cached list does no harm, because the search index may be equally old.
 	queuedModels = modelLimits{1, 5 * time.Minute}
 )
 
@@ -61,7 +61,7 @@ func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.
 			if !page.Matches[i].Registration.Hosted {
 				continue
 			}
-			r, ok, err := m.server.Vacants.Show(ctx, page.Matches[i].Registration.ID)
+			r, ok, err := m.server.Vacants.FindCached(ctx, page.Matches[i].Registration.ID)
 			if err != nil {
 				return nil, err
 			}

@@ -29,8 +29,8 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher returns a function that updates an index. The function calls refreshNow if s has detected a
-// change, and otherwise refreshIfDue, which updates the index only at intervals.
+// refresher returns a function that updates an index. The function calls refreshNow if s has
+// detected a change, and otherwise refreshIfDue, which updates the index only at intervals.
 func refresher(s store.Store, refreshNow, refreshIfDue func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {

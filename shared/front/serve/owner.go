@@ -12,7 +12,7 @@ import (
 
 func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID, cursor string) (any, error) {
 	// The result has the form of the tool vacant_list_children.
-	client := clientWithAuth(a.Vacants, r)
+	client := clientWithAuth(a.VacantsHandler, r)
 	page, err := admin.ListChildren.Call(ctx, client, admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: parent.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID,
 
 func (a *A2A) Spawn(ctx context.Context, r *http.Request, parent identity.ID, rule, name string) (any, error) {
 	// The result has the form of the tool vacant_spawn.
-	spawned, err := admin.SpawnChild.Call(ctx, clientWithAuth(a.Vacants, r), admin.NewVacantRequest(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
+	spawned, err := admin.SpawnChild.Call(ctx, clientWithAuth(a.VacantsHandler, r), admin.NewVacantRequest(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
 		"ok": true, "path": "D1", "child_vacant_id_hex": spawned.Vacant.ID.String(), "child_name": spawned.Vacant.Name,
 		"parent_vacant_id_hex": parent.String(), "policy_mutation": rule,
@@ -61,7 +61,7 @@ func (a *A2A) SendAGP(ctx context.Context, r *http.Request, from, id, intent str
 	if id != "" {
 		header.Set("Idempotency-Key", id)
 	}
-	client := clientWithAuth(a.AGP, r)
+	client := clientWithAuth(a.AGPHandler, r)
 	return agp.Client{HTTP: client.HTTP, URL: client.URL, From: from}.Send(ctx, "", intent, payload, header)
 }
 

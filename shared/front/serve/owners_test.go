@@ -269,12 +269,12 @@ func (remembering) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 	return func(yield func(substrate.Event, error) bool) {
 		var heard []string
 		for _, t := range r.Turns {
-			if t.Role == substrate.Caller {
+			if t.Role == substrate.RoleCaller {
 				heard = append(heard, t.Text)
 			}
 		}
 		if yield(substrate.Text(strings.Join(heard, "+")), nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func openModes(t *testing.T) *modes {
 	h.Serve()
 	t.Cleanup(h.Agents.Tasks.Wait)
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
-	h.Agents.Receipts = accounts
+	h.Agents.ReceiptsHandler = accounts
 	h.web = serve.Handlers{
 		Plain: h.Agents.Plain, Protocols: handlers.NewProtocols(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
 	}.Public()

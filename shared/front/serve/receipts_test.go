@@ -155,7 +155,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 		body, err := io.ReadAll(out.Body)
 		must(err)
 		got, err := receipt.Parse(body)
-		if err != nil || got.Verify() != nil || got.Host != self || got.Charge != 2000 || got.Payment != "account" || got.Request != e.Hash() {
+		if err != nil || got.Verify() != nil || got.Host != self || got.Charge != 2000 || got.Payment != "account" || got.RequestHash != e.Hash() {
 			t.Errorf("%s: %s, %v", tt.name, body, err)
 		}
 	}

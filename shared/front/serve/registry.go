@@ -12,7 +12,7 @@ import (
 func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 	// witnesses contains verifier keys of unregistered witnesses that may cosign the log.
 	return translog.NewForRegistry(translog.Config{
-		Store: h.config.Store, Identity: h.Vacants.HostSigner, Witnesses: witnesses, Now: h.config.Now, Rand: h.config.Rand,
+		Store: h.config.Store, Identity: h.Vacants.HostSigner, WitnessKeys: witnesses, Now: h.config.Now, Rand: h.config.Rand,
 	}, h.Registry)
 }
 
@@ -20,7 +20,7 @@ func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 // routes do not exist.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	return registryapi.NewRegistryHandler(registryapi.Config{
-		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.Base, TrustHostHeader: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
+		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.BaseURL, TrustHostHeader: h.config.TrustHostHeader, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 

@@ -50,7 +50,7 @@ const (
 // do not exist.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	// Protocols lists the protocols for callers that do not sign. Agents serves them. If several
+	// Protocols lists the protocols for callers that do not sign. Plain serves them. If several
 	// protocols have a path, the first one serves it.
 	Protocols []plain.Protocol
 	Plain     *plain.Service
@@ -69,13 +69,13 @@ type Handlers struct {
 	Children http.Handler
 	// Tenants serves the admin routes to requests with a key.
 	Tenants http.Handler
-	// Resource serves the metadata of resources. Login returns the URL of the metadata of the
-	// resource that a request calls, for clients that need a credential.
+	// Resource serves the metadata from which clients learn how to get a credential. MetadataURL
+	// returns the metadata URL of the resource that a request calls.
 	Resource    http.Handler
 	MetadataURL func(*http.Request) string
-	// PageJudge decides which web pages may send requests. If Pages is nil, a host without Protocols
-	// accepts requests of pages of all sites, and a host with Protocols accepts only requests of
-	// its own pages.
+	// PageJudge decides which web pages may send requests. If PageJudge is nil, a host without
+	// Protocols accepts requests of pages of all sites, and a host with Protocols accepts only
+	// requests of its own pages.
 	PageJudge *origin.Judge
 }
 
@@ -85,8 +85,8 @@ var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http
 
 func Public(message http.Handler) http.Handler { return Handlers{Message: message}.Public() }
 
-// Public returns the handler of the public listener. Admin paths with any suffix are not found,
-// except the paths of Children and Tenants.
+// Public returns the handler of the public listener. It answers 404 for all admin paths except the
+// paths of Children and Tenants.
 func (d Handlers) Public() http.Handler {
 	var public http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
@@ -187,7 +187,8 @@ type Endpoint struct {
 	Handler  http.Handler
 	// NoWriteLimit removes the write limit. It is for the admin socket.
 	NoWriteLimit bool
-	// CallTimeout is the maximum duration of an answer, if it is longer than call.DefaultCallTimeout.
+	// CallTimeout is the maximum duration of an answer. A value below call.DefaultCallTimeout has no
+	// effect.
 	CallTimeout time.Duration
 }
 

@@ -74,13 +74,13 @@ type Config struct {
 	// for a vacant, for example a model.
 	Substrates substrate.Kinds
 	// Models returns the substrates that send requests on behalf of their vacants. If Models and
-	// Thinker are nil, the host has no such substrates, no secrets and no paid models.
+	// ThinkService are nil, the host has no such substrates, no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
 	// ThinkService sends requests to models and MCP servers in another process, for substrates of the
-	// kinds ThinkerKinds. It is used instead of Models and Servers.
+	// kinds ThinkerKinds. It is used instead of Models and MCPServers.
 	ThinkService think.Service
 	ThinkerKinds []string
-	// MCPServers opens the MCP servers of agents. If Servers is nil, this host cannot reach MCP
+	// MCPServers opens the MCP servers of agents. If MCPServers is nil, this host cannot reach MCP
 	// servers.
 	MCPServers func(*outbound.Client) loop.Servers
 	// URL is the base URL at which callers reach the host. "" means the URL that PUT /v1/admin/host
@@ -95,32 +95,33 @@ type Config struct {
 	// GatewayURL returns the base URL of accounts and AGP. The default is the host's URL.
 	GatewayURL func(context.Context) (string, error)
 	Stage      string // reported by GET /v1/admin/host; "" if the host is not a stage
-	Version    string // version of Vacancy, reported by the same operation
+	Version    string // version of Vacancy, also reported by GET /v1/admin/host
 	Log        *slog.Logger
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
-	// Verify, Chain, Backup, Status and Reindex serve the admin socket of a single machine. They
-	// may be nil.
-	Verify, Chain, Backup http.Handler
-	Status                func(context.Context) (admin.Status, error)
-	Reindex               func(context.Context) (admin.Reindexed, error)
+	// VerifyHandler, ChainHandler, BackupHandler, Status and Reindex serve the admin socket of a
+	// single machine. They may be nil.
+	VerifyHandler, ChainHandler, BackupHandler http.Handler
+	Status                                     func(context.Context) (admin.Status, error)
+	Reindex                                    func(context.Context) (admin.Reindexed, error)
 	// Feed lists new rows, which are the stored records of calls. The host folds them into usage,
 	// that is, adds them to the totals. If Feed is nil, this host does not fold usage.
 	Feed store.Feed
 	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
 	Rows store.Walker
-	// HasAccounts is true if the host has accounts. Calls may then have prices, and A2A accepts account
-	// keys.
+	// HasAccounts is true if the host has accounts. Calls may then have prices, and A2A accepts
+	// account keys.
 	HasAccounts bool
-	// NewTokenChecker makes the host accept tokens of issuers (tokens.NewForBilling). If Tokens is nil, the
-	// host rejects all tokens.
+	// NewTokenChecker makes the host accept tokens of issuers (tokens.NewForBilling). If
+	// NewTokenChecker is nil, the host rejects all tokens.
 	NewTokenChecker func(billing.TokenCheckerConfig) billing.TokenChecker
 	// AllowRemote allows the registry to list vacants on other hosts. A process must then run the job
-	// "endpoints" or call Registry.ProbeEndpoints, because only vacants whose endpoint answers are listed.
+	// "endpoints" or call Registry.ProbeEndpoints, because only vacants whose endpoint answers are
+	// listed.
 	AllowRemote bool
-	// TrustedHost is true if a router has chosen this host by the request's Host header, so Host is
+	// TrustHostHeader is true if a router has chosen this host by the request's Host header, so Host is
 	// this host's name. Otherwise the sender chooses Host freely.
-	TrustedHost bool
+	TrustHostHeader bool
 	// HoldsIdentity is true if this process may sign with the host's identity. The process then
 	// creates the keys that sign receipts, and its operator's API can seal the registry's log.
 	HoldsIdentity bool
@@ -153,8 +154,8 @@ type Server struct {
 	locks  *locks.Locks // locks of Files
 	config Config
 	guests *guests.Keys
-	// OpenA2A, OpenQueuedA2A and QueueSlowTurns set send. It is nil in processes without tasks, which do
-	// not link the task engine.
+	// OpenA2A, OpenQueuedA2A and QueueSlowTurns set send. It is nil in processes without tasks, which
+	// do not link the task engine.
 	send        message.SendFunc
 	paymentKeys *secrets.Secrets // keys of the payment provider
 	extraRoutes []op.Route       // further routes of the admin API
@@ -187,7 +188,7 @@ func (h Config) Open() (*Server, error) {
 	var spending *spend.Budgets
 	var modelTables *models.Tables
 	if h.Models != nil || h.ThinkService != nil {
-		agentSecrets = secrets.New(definition.Secrets, h.Store, h.Vault, h.Now, h.Rand)
+		agentSecrets = secrets.New(definition.SecretKind, h.Store, h.Vault, h.Now, h.Rand)
 		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
 		modelTables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
@@ -214,11 +215,11 @@ func (h Config) Open() (*Server, error) {
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Observe,
 	})
 	records.ClearCaches = func() {
-		calls.ClearTipCache()
-		keys.ClearTipCache()
+		calls.ClearCache()
+		keys.ClearCache()
 		directory.ForgetAgents()
 		if s, ok := h.Store.(store.CacheClearer); ok {
-			s.ClearTipCache()
+			s.ClearCache()
 		}
 	}
 	signingConfig := signingkey.Config{Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: h.Rand}
@@ -242,7 +243,7 @@ func (h Config) Open() (*Server, error) {
 			if accounts == nil || owner == workspace.OperatorOwner {
 				return nil
 			}
-			return accounts.CheckActive(ctx, owner)
+			return accounts.CheckAccountActive(ctx, owner)
 		}
 		server.Files = workspace.New(workspace.Config{Store: updater, Blobs: h.Blobs, Vault: h.Vault, CheckWritable: mayWrite, RemoveRelated: locks.Remove, Now: h.Now})
 		server.extraRoutes = workspaceapi.Routes(server.Files, op.Server{OperatorOnly: true})
@@ -261,9 +262,9 @@ func (h *Server) MessageHandler() http.Handler {
 	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now})
 }
 
-// Admin returns the handler of the operator's API. If Config.Operator is nil, it must only be used
-// by AdminHandler or InProcessClient; otherwise it checks the operator's key and may be served on any
-// listener.
+// Admin returns the handler of the operator's API. If Config.Operator is nil, only AdminHandler and
+// InProcessClient may use the handler. Otherwise it checks the operator's key, and any listener may
+// serve it.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
 	if c.Rows != nil {
@@ -284,7 +285,7 @@ func (h *Server) Admin() http.Handler {
 				return admin.Sealed{}, err
 			}
 			s, err := l.Seal(ctx)
-			return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.EpochCount, Added: s.Added}, err
+			return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.EpochCount, Added: s.AddedLeaves}, err
 		}
 	}
 	if c.Operator == nil {
@@ -316,11 +317,11 @@ func (h *Config) baseURLFunc(d *vacants.Directory) func(context.Context) (string
 	if h.GatewayURL != nil {
 		return h.GatewayURL
 	}
-	return d.Base
+	return d.BaseURL
 }
 
 func (h *Config) resourceConfig(d *vacants.Directory) *resource.Config {
-	return &resource.Config{Base: h.baseURLFunc(d), FindByID: d.Show, FindByName: d.ShowNamed}
+	return &resource.Config{Base: h.baseURLFunc(d), FindByID: d.FindCached, FindByName: d.FindCachedByName}
 }
 
 func (h *Server) resourceConfig() *resource.Config {
@@ -348,13 +349,13 @@ func (h *Server) MetadataURL() func(*http.Request) string {
 }
 
 func (h *Server) PageJudge() *origin.Judge {
-	return &origin.Judge{URL: h.gatewayURL, TrustHostHeader: h.config.TrustedHost, Allowed: h.config.AllowedOrigins}
+	return &origin.Judge{URL: h.gatewayURL, TrustHostHeader: h.config.TrustHostHeader, Allowed: h.config.AllowedOrigins}
 }
 
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
-		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, VerifyHandler: c.Verify, ChainHandler: c.Chain, BackupHandler: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
+		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, VerifyHandler: c.VerifyHandler, ChainHandler: c.ChainHandler, BackupHandler: c.BackupHandler, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
 		HasKeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), ExtraRoutes: h.extraRoutes, Reviews: h.Reviews,
 		ChildReport: func(ctx context.Context, asker vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
 			return delegation.ReportChildren(ctx, asker, h.Vacants, c.Store, parent, cursor, n)

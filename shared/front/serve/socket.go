@@ -22,9 +22,8 @@ const maxSocketPath = 103
 // dialTimeout limits the check whether a host is listening.
 const dialTimeout = 2 * time.Second
 
-// EnsurePrivate creates the data directory with mode 0700, or refuses a directory that others may
-// enter, because some systems ignore the socket's own mode. It does not change the mode of an
-// existing directory.
+// EnsurePrivate creates the data directory with mode 0700, because some systems ignore the socket's
+// own mode. It refuses an existing directory that others may enter, and does not change its mode.
 func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return problem.Wrap(problem.Usage, err, "data directory %s cannot be created", dir)

@@ -15,15 +15,15 @@ import (
 type Kind struct {
 	Type      string // type of a flag in its help
 	ValueForm string // expected form of a value, for errors
-	// ZeroMeaning describes the zero value, for example "no limit". It is "" unless an operator may choose
-	// the zero value instead of Default. The operator chooses it by an empty context value or
-	// variable, or by the flag value Off.
+	// ZeroMeaning describes the zero value, for example "no limit". If ZeroMeaning is set, an operator
+	// may choose the zero value instead of Default by an empty context value or variable, or by the
+	// flag value OffValue.
 	ZeroMeaning string
 	parse       func(text string, v *Values) (refused []string) // implements Setting.Read
 }
 
-func newKind[T any](typ, value string, parse func(string) (T, bool), field func(*Values) *T) Kind {
-	return Kind{Type: typ, ValueForm: value, parse: func(text string, v *Values) []string {
+func newKind[T any](typ, valueForm string, parse func(string) (T, bool), field func(*Values) *T) Kind {
+	return Kind{Type: typ, ValueForm: valueForm, parse: func(text string, v *Values) []string {
 		parsed, ok := parse(text)
 		if !ok {
 			return []string{text}
@@ -33,13 +33,13 @@ func newKind[T any](typ, value string, parse func(string) (T, bool), field func(
 	}}
 }
 
-func stringKind(value string, ok func(string) bool, field func(*Values) *string) Kind {
-	return newKind("string", value, func(s string) (string, bool) { return s, ok(s) }, field)
+func stringKind(valueForm string, isValid func(string) bool, field func(*Values) *string) Kind {
+	return newKind("string", valueForm, func(s string) (string, bool) { return s, isValid(s) }, field)
 }
 
-// patternMatcher returns a function that accepts strings which a pattern matches completely. The function
-// compiles the pattern at each use, because Lambda functions load this table when they start but
-// need no patterns.
+// patternMatcher returns a function that accepts strings which a pattern matches completely. The
+// function compiles the pattern at each use, because Lambda functions load this table when they
+// start but need no patterns.
 func patternMatcher(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
@@ -59,10 +59,10 @@ func numberKind[T int | int64](lowest, highest T, field func(*Values) *T) Kind {
 	}, field)
 }
 
-func dollarKind(value string, ok func(money.Amount) bool, field func(*Values) *money.Amount) Kind {
-	return newKind("dollars", value, func(s string) (money.Amount, bool) {
+func dollarKind(valueForm string, isValid func(money.Amount) bool, field func(*Values) *money.Amount) Kind {
+	return newKind("dollars", valueForm, func(s string) (money.Amount, bool) {
 		amount, err := money.Parse(s)
-		return amount, err == nil && ok(amount)
+		return amount, err == nil && isValid(amount)
 	}, field)
 }
 
@@ -72,15 +72,15 @@ func rateKind(unit, example string, field func(*Values) *edge.Rate) Kind {
 	return k
 }
 
-// listKind returns the kind of a comma-separated list of strings that ok accepts. The order of the list
-// does not matter.
-func listKind(value string, ok func(string) bool, field func(*Values) *[]string) Kind {
-	return Kind{Type: "string", ValueForm: value, parse: func(text string, v *Values) (invalid []string) {
+// listKind returns the kind of a comma-separated list of strings that isValid accepts. The order of
+// the list does not matter.
+func listKind(valueForm string, isValid func(string) bool, field func(*Values) *[]string) Kind {
+	return Kind{Type: "string", ValueForm: valueForm, parse: func(text string, v *Values) (invalid []string) {
 		var items []string
 		for item := range strings.SplitSeq(text, ",") {
 			switch {
 			case item == "":
-			case ok(item):
+			case isValid(item):
 				items = append(items, item)
 			default:
 				invalid = append(invalid, item)

@@ -22,7 +22,7 @@ type Setting struct {
 	Flag      string // flag of Commands, or ""
 	Commands  string // commands with Flag, separated by commas
 	// Default is the default of Context and Flag. If Variable is not set in a function, the setting
-	// has its zero value, which must mean Default, or no value if Default is "".
+	// has its zero value, which must mean the same as Default, or no value if Default is "".
 	Default    string
 	DeployOnly bool // only `vacancy deploy` sets Context
 	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.
@@ -51,8 +51,8 @@ func (s Setting) HasFlag(command string) bool {
 	return slices.Contains(strings.Split(s.Commands, ", "), command)
 }
 
-// OffValue is the flag value that chooses the zero value, if Kind.ZeroMeaning allows it. An empty context value
-// or variable chooses the zero value.
+// OffValue is the flag value that chooses the zero value, if Kind.ZeroMeaning allows it. An empty
+// context value or variable chooses the zero value.
 const OffValue = "off"
 
 // ExpectedValue returns the expected form of a context value or variable, for errors.
@@ -74,7 +74,7 @@ func (s Setting) ExpectedFlagValue() string {
 // returns them and leaves v unchanged.
 func (s Setting) Read(text string, v *Values) (invalid []string) { return s.parse(text, v) }
 
-// ReadFlag parses the value of a flag as Read does. If text is Off, it leaves v unchanged.
+// ReadFlag parses the value of a flag as Read does. If text is OffValue, it leaves v unchanged.
 func (s Setting) ReadFlag(text string, v *Values) (invalid []string) {
 	if s.ZeroMeaning != "" && text == OffValue {
 		return nil

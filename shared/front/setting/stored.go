@@ -13,9 +13,8 @@ import (
 // a failed deployment.
 const StoredOutput = "Settings"
 
-// OmitDefaults returns the context values that a stage stores, which are those that differ from
-// their defaults. A value that is not stored follows the default if a later release changes the
-// default.
+// OmitDefaults returns the context values that a stage stores: the values that differ from their
+// defaults. If a later release changes a default, a value that is not stored changes with it.
 func OmitDefaults(context map[string]string) map[string]string {
 	stored := map[string]string{}
 	for _, s := range Table() {

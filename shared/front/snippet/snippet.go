@@ -29,8 +29,8 @@ type Handout struct {
 	// Curl is a shell command that calls the vacant, or "" if the vacant answers only signed calls.
 	Curl string `json:"curl,omitempty"`
 
-	name string // name of the vacant, or its id if the name is invalid
-	key  KeyUse
+	name   string // name of the vacant, or its id if the name is invalid
+	keyUse KeyUse
 }
 
 // KeyUse specifies whether callers without an identity need a key of an account.
@@ -63,7 +63,7 @@ const curlPrefix = `curl -w '\n' `
 func CurlCommand(url string) string { return curlPrefix + "-d hi " + ShellWord(url) }
 
 func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
-	h := Handout{name: id.String(), key: use}
+	h := Handout{name: id.String(), keyUse: use}
 	if registry.CheckNewName(name) == nil { // an older name may be a word that is now reserved
 		h.name = name
 	}
@@ -79,11 +79,11 @@ func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) 
 	return h
 }
 
-// NameOrID returns the vacant's name if it is valid, or otherwise its id. Address ends with the same
-// string and a slash.
+// NameOrID returns the vacant's name if it is valid, or otherwise its id. Address ends with the
+// same string and a slash.
 func (h Handout) NameOrID() string { return h.name }
 
-func (h Handout) Key() KeyUse { return h.key }
+func (h Handout) Key() KeyUse { return h.keyUse }
 
 func (h Handout) TextURL() string { return h.Address + "text" }
 

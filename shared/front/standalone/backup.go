@@ -36,7 +36,7 @@ const (
 	// maxBlob limits a blob, in bytes.
 	maxBlob = 2 * workspace.MaxFile
 	// blobTimeout limits the time from the copy of the data file to the last blob. A replaced blob is
-	// deleted after an hour, so all blobs to which the copy refers exist for this time.
+	// deleted only after an hour, so every blob to which the copy refers still exists.
 	blobTimeout = 55 * time.Minute
 
 	backupFormat = 1
@@ -49,15 +49,15 @@ type BackupInfo struct {
 	Version   string    `json:"version"`
 }
 
-// serveBackup serves POST /v1/admin/backup: a backup of the running host. The backup contains the host's
-// keys, so only the operator of the machine may have it. Only one backup is written at a time,
-// because each needs snapshotFile until its end. A second request is refused with Conflict.
+// serveBackup serves POST /v1/admin/backup: a backup of the running host. The backup contains the
+// host's keys, so only the operator of the machine may have it. Only one backup is written at a
+// time, because each needs snapshotFile until its end. A second request is refused with Conflict.
 func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
-	if !h.backingUp.TryLock() {
+	if !h.backupMu.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is in progress; try again when it is complete"))
 		return
 	}
-	defer h.backingUp.Unlock()
+	defer h.backupMu.Unlock()
 	path := filepath.Join(h.config.Dir, snapshotFile)
 	err := os.Remove(path) // remains of a process that was killed
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -156,44 +156,44 @@ func (h *Host) writeBlobs(ctx context.Context, addFile func(name string, size in
 // Unpack writes the files of a backup to an empty directory. The error is of kind Untrusted if the
 // backup is incomplete or invalid.
 func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
-	invalid := func(cause error, what string) (BackupInfo, error) {
+	newInvalidError := func(cause error, what string) (BackupInfo, error) {
 		return about, problem.Wrap(problem.Untrusted, cause, "it is not a complete backup: %s", what)
 	}
 	r := tar.NewReader(archive)
-	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
+	for _, expectedFile := range []string{aboutFile, SealFile, DataFile, endFile} {
 		header, err := r.Next()
-		for err == nil && want == endFile && strings.HasPrefix(header.Name, blobPrefix) && header.Typeflag == tar.TypeReg {
+		for err == nil && expectedFile == endFile && strings.HasPrefix(header.Name, blobPrefix) && header.Typeflag == tar.TypeReg {
 			if err := unpackBlob(r, header, dir); err != nil {
 				return about, err
 			}
 			header, err = r.Next()
 		}
 		if err != nil {
-			return invalid(err, want+" is missing")
+			return newInvalidError(err, expectedFile+" is missing")
 		}
-		if header.Name != want || header.Typeflag != tar.TypeReg {
-			return invalid(nil, "expected "+want+", got another file")
+		if header.Name != expectedFile || header.Typeflag != tar.TypeReg {
+			return newInvalidError(nil, "expected "+expectedFile+", got another file")
 		}
-		switch want {
+		switch expectedFile {
 		case aboutFile:
 			b, err := io.ReadAll(io.LimitReader(r, maxSmallFile))
 			if err != nil {
-				return invalid(err, "its description cannot be read")
+				return newInvalidError(err, "its description cannot be read")
 			}
 			if err := json.Unmarshal(b, &about); err != nil || about.Format != backupFormat {
-				return invalid(err, "its description is of another format")
+				return newInvalidError(err, "its description is of another format")
 			}
 		case SealFile, DataFile:
-			if want == SealFile && header.Size > maxSmallFile {
-				return invalid(nil, want+" is too large")
+			if expectedFile == SealFile && header.Size > maxSmallFile {
+				return newInvalidError(nil, expectedFile+" is too large")
 			}
-			if err := unpackFile(r, filepath.Join(dir, want)); err != nil {
+			if err := unpackFile(r, filepath.Join(dir, expectedFile)); err != nil {
 				return about, err
 			}
 		}
 	}
 	if _, err := r.Next(); err != io.EOF {
-		return invalid(err, "something follows its end")
+		return newInvalidError(err, "something follows its end")
 	}
 	return about, nil
 }
@@ -222,7 +222,7 @@ func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 func unpackFile(r io.Reader, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be made", path)
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be created", path)
 	}
 	recorder := &errorRecorder{w: f}
 	_, err = io.Copy(recorder, r)

@@ -29,7 +29,7 @@ type healthStatus struct {
 // withHealth adds two paths to a public handler:
 //
 //	GET /health   200 while the process serves
-//	GET /ready    200 if Ready succeeds, otherwise 503
+//	GET /ready    200 if CheckReady succeeds, otherwise 503
 //
 // A host with a single vacant answers /health as the reference implementation does, with the
 // vacant's name and state (PROTOCOL §6.1).
@@ -60,9 +60,9 @@ func (h *Host) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// CheckReady returns an error unless the store answers and accepts writes, the disk has space for public
-// writes, and the host can open its keys. It opens the key of the host's own identity, and creates
-// that key on a new host.
+// CheckReady returns an error unless the store answers and accepts writes, the disk has space for
+// public writes, and the host can open its keys. It opens the key of the host's own identity, and
+// creates that key on a new host.
 func (h *Host) CheckReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -84,8 +84,8 @@ func (h *Host) CheckReady(ctx context.Context) error {
 	return nil
 }
 
-// writeProbeInterval is the time for which the result of a test write is cached, because anyone may request
-// ReadyPath.
+// writeProbeInterval is the time for which the result of a test write is cached, because anyone may
+// request ReadyPath.
 const writeProbeInterval = 10 * time.Second
 
 // writeProbe checks whether the store accepts writes.

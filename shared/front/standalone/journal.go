@@ -27,7 +27,7 @@ const journalDir = "journal"
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushDelay limits how long a line stays in memory, and so the lines that a crash loses.
+	// flushDelay limits how long a line stays in memory. A crash loses the lines in memory.
 	flushDelay = 10 * time.Millisecond
 	// maxDayBytes limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
 	maxDayBytes = 256 << 20
@@ -37,7 +37,7 @@ const (
 type Journal struct {
 	dir         string
 	now         func() time.Time
-	maxDayBytes int64 // maxDayBytes, except in tests
+	maxDayBytes int64 // the constant maxDayBytes, except in tests
 
 	mu         sync.Mutex
 	buf        bytes.Buffer
@@ -67,7 +67,7 @@ func (j *Journal) Write(line []byte) (int, error) {
 }
 
 // writeLine writes a line, unless its kind or its sender has exhausted its share of the day's file.
-// from is the sender's id, or "" for lines of the host itself.
+// senderID is the sender's id, or "" for lines of the host itself.
 func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,8 +190,8 @@ type JournalReader struct {
 	partialLine []byte // start of an incomplete line
 }
 
-// OpenJournalReader returns a reader that begins with the file of a day. The error is NotFound if no host
-// has written a journal.
+// OpenJournalReader returns a reader that begins with the file of a day. The error is NotFound if
+// no host has written a journal.
 func OpenJournalReader(dir string, firstDay time.Time) (*JournalReader, error) {
 	path := filepath.Join(dir, journalDir)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -30,10 +30,10 @@ const (
 	failureLine                 // failure, or line of the host itself
 )
 
-// lineKinds contains the limit of each kind of line. The journal accepts a kind until the day's
+// lineLimits contains the limit of each kind of line. The journal accepts a kind until the day's
 // file has reached a fraction of its maximum size.
-var lineKinds = [...]struct {
-	part    float64 // fraction
+var lineLimits = [...]struct {
+	part    float64 // fraction of the maximum size
 	dropped string  // warning when the first line of the kind is dropped
 }{
 	guestLine:   {1. / 2, "the journal records no more answered requests of guests today, because it is half full"},
@@ -57,16 +57,16 @@ type journalShares struct {
 	seed         maphash.Seed
 	otherBytes   [senderCounters]int64 // bytes of lines other than failures
 	failureBytes [senderCounters]int64 // bytes of failures
-	droppedKinds [len(lineKinds)]bool  // kinds of which a line was dropped
+	droppedKinds [len(lineLimits)]bool // kinds of which a line was dropped
 }
 
 // accept reports whether the journal accepts a line of the given length, and counts it for its
-// sender. size is the current size of the day's file, and max is its limit. take returns a warning
-// for the first line of a kind or sender that is dropped.
-func (s *journalShares) accept(line, size, max int64, kind lineKind, senderID string) (accepted bool, warning string) {
-	if float64(size+line) > lineKinds[kind].part*float64(max) {
+// sender. fileSize is the current size of the day's file, and maxBytes is its limit. accept returns
+// a warning for the first line of a kind or sender that is dropped.
+func (s *journalShares) accept(lineBytes, fileSize, maxBytes int64, kind lineKind, senderID string) (accepted bool, warning string) {
+	if float64(fileSize+lineBytes) > lineLimits[kind].part*float64(maxBytes) {
 		if !s.droppedKinds[kind] {
-			s.droppedKinds[kind], warning = true, lineKinds[kind].dropped
+			s.droppedKinds[kind], warning = true, lineLimits[kind].dropped
 		}
 		return false, warning
 	}
@@ -77,9 +77,9 @@ func (s *journalShares) accept(line, size, max int64, kind lineKind, senderID st
 	if kind == failureLine {
 		counts, fraction = &s.failureBytes, failureFraction
 	}
-	count, limit := &counts[maphash.String(s.seed, senderID)%senderCounters], int64(fraction*float64(max))
+	count, limit := &counts[maphash.String(s.seed, senderID)%senderCounters], int64(fraction*float64(maxBytes))
 	previous := *count
-	if *count += line; *count > limit && previous <= limit {
+	if *count += lineBytes; *count > limit && previous <= limit {
 		warning = fmt.Sprintf("the journal records no more such lines from %s today", senderID)
 	}
 	return *count <= limit, warning
@@ -90,7 +90,7 @@ func (j *Journal) Handler() slog.Handler {
 	return &journalHandler{slog.NewJSONHandler(w, nil), w}
 }
 
-// lineWriter writes lines to the journal. journalHandler sets kind and from before each line.
+// lineWriter writes lines to the journal. journalHandler sets kind and senderID before each line.
 type lineWriter struct {
 	mu       sync.Mutex
 	kind     lineKind

@@ -18,11 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// BehindProxy sets RemoteAddr to the caller's address as reported by trusted proxies, which is the
-// last address in X-Forwarded-For that is not a trusted proxy's. Earlier addresses may be forged by
-// the caller. If https is true, BehindProxy refuses requests that reached a trusted proxy by plain
-// http (X-Forwarded-Proto). It ignores both headers if the peer is not trusted, and never passes
-// them to the next handler.
+// BehindProxy sets RemoteAddr to the caller's address if the peer is a trusted proxy. The address
+// is the last one in X-Forwarded-For that is not a trusted proxy. Earlier addresses may be forged
+// by the caller. If requireHTTPS is true, BehindProxy refuses requests that reached a trusted proxy
+// by plain http (X-Forwarded-Proto). It ignores both headers if the peer is not trusted, and never
+// passes them to the next handler.
 func BehindProxy(trusted []netip.Prefix, requireHTTPS bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
@@ -91,9 +91,9 @@ func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handle
 	return RequireHost(base, next)
 }
 
-// RequireHost refuses requests to any Host other than base's. Otherwise the owner of another name could
-// point it at this host, and browsers and caches would treat the answers as that site's. HealthPath
-// and ReadyPath are always answered.
+// RequireHost refuses requests to any Host other than base's. Otherwise the owner of another host
+// name could point that name at this host, and browsers and caches would attribute the answers to
+// the other name. HealthPath and ReadyPath are always answered.
 func RequireHost(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
 	defaultPort := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]

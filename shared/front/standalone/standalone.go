@@ -83,7 +83,7 @@ type Config struct {
 	AllowLoopback, OwnMachine bool
 	// Substrates are offered in addition to echo and http.
 	Substrates substrate.Kinds
-	// AllowNew allows a new host in a directory whose data file is missing or empty, although another
+	// AllowNew allows a new host in a directory whose data file is missing or empty, even if another
 	// host has run in the directory.
 	AllowNew bool
 	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. SkipCopy
@@ -116,7 +116,7 @@ type Host struct {
 	config    Config
 	startedAt time.Time
 
-	backingUp   sync.Mutex
+	backupMu    sync.Mutex
 	diskMonitor *diskMonitor
 	writeProbe  *writeProbe
 	searchState searchState
@@ -129,11 +129,11 @@ func Open(c Config) (*Host, error) {
 	if c.URL == "" {
 		c.URL = loadLastURL(c.Dir)
 	}
-	path, seal := filepath.Join(c.Dir, DataFile), filepath.Join(c.Dir, SealFile)
-	if err := c.checkFiles(path, seal); err != nil {
+	path, sealPath := filepath.Join(c.Dir, DataFile), filepath.Join(c.Dir, SealFile)
+	if err := c.checkFiles(path, sealPath); err != nil {
 		return nil, err
 	}
-	vault, err := local.Open(seal, c.Rand)
+	vault, err := local.Open(sealPath, c.Rand)
 	if err != nil {
 		return nil, err
 	}
@@ -147,12 +147,12 @@ func Open(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	selfDoc, err := file.Doc(context.Background(), vacants.HostIdentityKey())
-	if err == nil && selfDoc.Version > 0 {
-		_, err = vacants.CheckHostIdentity(context.Background(), selfDoc, vault)
+	identityDoc, err := file.Doc(context.Background(), vacants.HostIdentityKey())
+	if err == nil && identityDoc.Version > 0 {
+		_, err = vacants.CheckHostIdentity(context.Background(), identityDoc, vault)
 	}
 	if err != nil {
-		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s belongs to another host: the key in %s does not open its sealed data; restore both files from the same backup", path, seal), file.Close())
+		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s belongs to another host: the key in %s does not open its sealed data; restore both files from the same backup", path, sealPath), file.Close())
 	}
 	var clock *testClock
 	if c.TestClock {
@@ -171,9 +171,9 @@ func Open(c Config) (*Host, error) {
 	if c.WrapBlobs != nil {
 		blobStore = c.WrapBlobs(blobStore)
 	}
-	blobs := func() (blob.Blobs, error) { return blobStore, nil }
-	// Verify and Chain read the file itself, because a wrapped store cannot be walked.
-	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, OpenBlobs: blobs}
+	openBlobs := func() (blob.Blobs, error) { return blobStore, nil }
+	// The export handlers read the file itself, because a wrapped store cannot be walked.
+	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, OpenBlobs: openBlobs}
 	host := &Host{
 		diskMonitor: &diskMonitor{measure: func() (free, size int64) { return measureDisk(c.Dir) }, now: c.Now},
 		writeProbe:  &writeProbe{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
@@ -182,9 +182,9 @@ func Open(c Config) (*Host, error) {
 	server, err := serve.Config{
 		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: clientKinds, MCPServers: mcp.Servers,
 		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Verify: export.VerifyHandler(exportConfig), Chain: export.ChainHandler(exportConfig), Backup: http.HandlerFunc(host.serveBackup), Status: host.Status,
+		VerifyHandler: export.VerifyHandler(exportConfig), ChainHandler: export.ChainHandler(exportConfig), BackupHandler: http.HandlerFunc(host.serveBackup), Status: host.Status,
 		Reindex: host.Reindex,
-		Blobs:   blobs, AllowRemote: true, HoldsIdentity: true, LogCauses: true, HasAccounts: true, Feed: file, Rows: file, NewTokenChecker: tokens.NewForBilling,
+		Blobs:   openBlobs, AllowRemote: true, HoldsIdentity: true, LogCauses: true, HasAccounts: true, Feed: file, Rows: file, NewTokenChecker: tokens.NewForBilling,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -222,14 +222,14 @@ func (h *Host) Close() error {
 
 // checkFiles returns an error if a new host would start in a directory that contains parts of an
 // old one.
-func (c *Config) checkFiles(path, seal string) error {
+func (c *Config) checkFiles(path, sealPath string) error {
 	info, err := os.Stat(path)
 	hasData := err == nil && info.Size() > 0
 	switch {
-	case hasData && !FileExists(seal):
+	case hasData && !FileExists(sealPath):
 		// A new key could not open any secret, and would hide that the old key is missing.
-		return problem.New(problem.Damaged, "%s exists, but %s, the key that seals its secrets, is missing: restore the key file", path, seal)
-	case hasData || c.AllowNew || !FileExists(seal):
+		return problem.New(problem.Damaged, "%s exists, but %s, the key that seals its secrets, is missing: restore the key file", path, sealPath)
+	case hasData || c.AllowNew || !FileExists(sealPath):
 		return nil
 	case FileExists(filepath.Join(c.Dir, SearchDir)) || FileExists(filepath.Join(c.Dir, urlFile)):
 		return problem.New(problem.Damaged, "a host has run in %s, but its data file %s is missing or empty", c.Dir, path)
@@ -332,23 +332,23 @@ func (h *Host) Run(ctx context.Context, r RunConfig, ready func(context.Context)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
 	a2a, accountHandler := h.OpenA2A(), h.AccountHandler(stripe.New)
-	a2a.Find, a2a.Receipts, a2a.Vacants = searcher.Find, accountHandler, h.TenantsHandler()
+	a2a.Find, a2a.ReceiptsHandler, a2a.VacantsHandler = searcher.Find, accountHandler, h.TenantsHandler()
 	agpHandler := h.OpenAGP(a2a, searcher.Find, h.config.OwnMachine)
-	parts := serve.Handlers{
+	publicHandlers := serve.Handlers{
 		Plain: a2a.Plain, Protocols: handlers.NewProtocols(a2a), AGP: agpHandler, Metrics: h.config.OwnMachine,
 		Message: h.MessageHandler(), Registry: h.RegistryHandler(transparencyLog), Search: searcher.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accountHandler, Team: a2a.TeamHandler(), Work: a2a.WorkHandler(), Tenants: a2a.Vacants,
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accountHandler, Team: a2a.TeamHandler(), Work: a2a.WorkHandler(), Tenants: a2a.VacantsHandler,
 		Resource: h.ResourceHandler(), MetadataURL: h.MetadataURL(), PageJudge: h.PageJudge(),
 	}
-	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})
-	public := h.withHealth(parts.Public())
+	publicHandlers.Web = web.Handler(web.Config{API: publicHandlers.Public(), Log: h.config.Log, Now: h.config.Now})
+	public := h.withHealth(publicHandlers.Public())
 	if !h.config.OwnMachine {
 		public = h.diskMonitor.refuseWrites(WithSender(public))
 	}
 	if h.clock != nil {
 		public = h.clock.withClockHeader(public)
 	}
-	// Wrap is outermost, so requests that it refuses do not set the clock.
+	// WrapPublic is outermost, so requests that it refuses do not set the clock.
 	if r.WrapPublic != nil {
 		public = r.WrapPublic(public)
 	}
@@ -387,7 +387,7 @@ func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.
 			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 		}
 	})
-	parts := serve.JobParts{
+	jobParts := serve.JobParts{
 		Log:     transparencyLog,
 		Exports: func() (blob.Blobs, error) { return files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now()) },
 		Expire: func(ctx context.Context, limit int) (int, error) {
@@ -395,9 +395,9 @@ func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.
 		},
 	}
 	if agpHandler != nil {
-		parts.Bookings = agpHandler.Bookings.Sweep
+		jobParts.Bookings = agpHandler.Bookings.Sweep
 	}
-	for _, job := range h.Jobs(parts) {
+	for _, job := range h.Jobs(jobParts) {
 		if job.Every > 0 {
 			wg.Go(func() { job.Loop(ctx, h.config.Log) })
 		}
@@ -409,8 +409,8 @@ func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.
 }
 
 // finishWork waits for background work, but not longer than grace. Work that is still running then
-// fails as in a crash. finish also folds the rows of the last second into usage, so that usage is
-// complete while no host runs.
+// fails as in a crash. finishWork also folds the rows of the last second into usage, so that usage
+// is complete while no host runs.
 func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
@@ -426,8 +426,9 @@ func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace t
 	}
 }
 
-// applyURL stores the base URL for loadLastURL, and signs those cards again that contain another address.
-// Errors are only logged, because loadLastURL is a convenience and fsck reports damaged vacants.
+// applyURL stores the base URL for loadLastURL, and signs those cards again that contain another
+// address. Errors are only logged, because loadLastURL is a convenience and fsck reports damaged
+// vacants.
 func (h *Host) applyURL(ctx context.Context) {
 	if h.config.URL != loadLastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {

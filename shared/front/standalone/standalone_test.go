@@ -236,7 +236,7 @@ func TestADataFileWithoutItsKeyIsRefused(t *testing.T) {
 	must(t, run(t, dir).end())
 	must(t, os.Remove(filepath.Join(dir, standalone.SealFile)))
 	_, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader})
-	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "put it back") {
+	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), "is missing: restore the key file") {
 		t.Errorf("Open() = %v, want that the key is missing", err)
 	}
 }

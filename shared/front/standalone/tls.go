@@ -26,7 +26,7 @@ type CertFiles struct {
 
 	mu        sync.Mutex
 	lastCheck time.Time // time of the last check of the files
-	fileState string    // state of the files from which current was read
+	fileState string    // state of the files at the last reload
 	current   *tls.Certificate
 }
 
@@ -44,8 +44,8 @@ func serverConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate}
 }
 
-// currentCertificate returns the current certificate. If changed files cannot be used, it logs an error
-// and returns the previous certificate.
+// currentCertificate returns the current certificate. If changed files cannot be used, it logs an
+// error and returns the previous certificate.
 func (c *CertFiles) currentCertificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *CertFiles) currentCertificate() *tls.Certificate {
 }
 
 func (c *CertFiles) readFileState() string {
-	// The text changes whenever one of the files changes.
+	// state changes whenever one of the files changes.
 	state := ""
 	for _, path := range []string{c.CertPath, c.KeyPath} {
 		info, err := os.Stat(path)

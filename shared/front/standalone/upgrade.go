@@ -27,8 +27,8 @@ type UpgradeProgress struct {
 	// CopyPath is the path of the copy of the data file. It is "" if this upgrade made no copy, for
 	// example because it continues an interrupted upgrade.
 	CopyPath string
-	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at
-	// the start and at the end. Done is the number of items that were visited.
+	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at the
+	// start and at the end. VisitedCount is the number of items of the part that were visited.
 	Step         string
 	VisitedCount int
 	// Duration is the duration of the complete upgrade. It is set at the end.
@@ -67,7 +67,7 @@ func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentVersion() &
 
 func (i *DataInfo) UpgradeMessage() string {
 	current := CurrentVersion()
-	// Data that need no upgrade get no sentence.
+	// No message is needed if the data need no upgrade.
 	switch {
 	case i.Format < 0 || i.IsCurrent():
 		return ""
@@ -174,7 +174,7 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	if err != nil || dataInfo.IsCurrent() {
 		return err
 	}
-	v, err := upgrade.ReadVersion(ctx, file)
+	version, err := upgrade.ReadVersion(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	if err != nil {
 		return err
 	}
-	dataInfo.Documents = v.Version
+	dataInfo.Documents = version.Version
 	c := u.config
 	data := upgrade.Data{
 		Store: file, Vault: vault, Texts: textkeys.New(file, vault, c.Now, c.Rand, c.Retention), HasQueue: true,
@@ -193,14 +193,14 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	}
 	switch {
 	case empty:
-		v, err = upgrade.InitVersion(ctx, data)
+		version, err = upgrade.InitVersion(ctx, data)
 	// The documents are already current, because an earlier process crashed after it had upgraded
 	// or created them.
-	case v.Version == upgrade.CurrentVersion:
+	case version.Version == upgrade.CurrentVersion:
 	case c.NoUpgrade:
-		return bolt.NewOldFormatError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.CurrentVersion)
+		return bolt.NewOldFormatError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, version.Version, upgrade.CurrentVersion)
 	default:
-		if !dataInfo.Interrupted && upgrade.ChangesDocuments(v.Version) {
+		if !dataInfo.Interrupted && upgrade.ChangesDocuments(version.Version) {
 			if err := u.startUpgrade(dataInfo.DataVersion); err != nil {
 				return err
 			}
@@ -211,12 +211,12 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 			u.startedAt, u.progress.From = time.Now(), DataVersion{Format: info.UpgradeFrom}
 			u.reportProgress(u.progress)
 		}
-		v, err = upgrade.Run(ctx, data)
+		version, err = upgrade.Run(ctx, data)
 	}
 	if err != nil {
 		return err
 	}
-	about, err := json.Marshal(v)
+	about, err := json.Marshal(version)
 	if err != nil {
 		return err
 	}
@@ -233,15 +233,15 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 // extraSpace is the disk space that an upgrade needs in addition to the copy.
 const extraSpace = 64 << 20
 
-// copyDataFile copies the data file to a file whose name contains the format. This process must hold the
-// lock of the data file. An incomplete copy has another name.
+// copyDataFile copies the data file to a file whose name contains the format. This process must
+// hold the lock of the data file. An incomplete copy has another name.
 func (u *upgrader) copyDataFile(format int) (string, error) {
 	target := fmt.Sprintf("%s.format%d", u.path, format)
 	for n := 2; FileExists(target); n++ {
 		target = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
 	}
 	fail := func(err error) (string, error) {
-		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, but cannot be copied to %s first: %v; free disk space in a folder to which this user can write, or move the data directory to another disk", u.path, target, err)
+		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, but cannot be copied to %s first: %v; free up disk space, check that this user can write to the folder, or move the data directory to another disk", u.path, target, err)
 	}
 	source, err := os.Open(u.path)
 	if err != nil {

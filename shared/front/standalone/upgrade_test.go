@@ -231,7 +231,7 @@ func TestNoUpgradeRefusesAndNoCopyMakesNone(t *testing.T) {
 func TestACopyNeedsRoomAndAFolderThatCanBeWritten(t *testing.T) {
 	o := newOldHost(t)
 	o.config.Disk = func(string) (free, size int64) { return 50 << 20, 1 << 40 }
-	o.refused(problem.Unavailable, "cannot be copied to "+o.data+".format3", "50 MB are free", "make room")
+	o.refused(problem.Unavailable, "cannot be copied to "+o.data+".format3", "50 MB are free", "free up disk space")
 	if len(o.copies()) != 0 {
 		t.Errorf("copies %v", o.copies())
 	}
@@ -290,7 +290,7 @@ func TestOfTwoProgramsOverOldDataOneUpgrades(t *testing.T) {
 		if errs[i] == nil {
 			opened++
 			o.close(host)
-		} else if !problem.Is(errs[i], problem.Unavailable) || !strings.Contains(errs[i].Error(), "held by another vacancy process") {
+		} else if !problem.Is(errs[i], problem.Unavailable) || !strings.Contains(errs[i].Error(), "in use by another vacancy process") {
 			t.Errorf("Open() = %v", errs[i])
 		}
 	}

@@ -4,8 +4,9 @@
 // which are rows that are written only to test the detection. If no canaries arrive, another
 // alarm reports that the rows are not watched.
 //
-// Unusual records are not skipped, and they do not make the function fail, because a failure would
-// block the records that follow. The function fails only if a log line cannot be written.
+// An unusual record is reported like a changed row. It does not make the function fail, because a
+// failure would block the records that follow. The function fails only if a log line cannot be
+// written.
 package tamper
 
 import (
@@ -21,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Metric counts changed and removed rows. If no row was changed or removed, it has no data points.
-// CanaryMetric counts canaries, which shows that the rows are watched.
+// TamperedMetric counts changed and removed rows. If no row was changed or removed, it has no data
+// points. CanaryMetric counts canaries, which shows that the rows are watched.
 const (
 	TamperedMetric = "tampered"
 	CanaryMetric   = "canaries"

@@ -43,13 +43,13 @@ func IsPath(path string) bool {
 	return false
 }
 
-// SetResultPath sets the path of the complete response of a task. The path depends on whether the operator
-// or an account key reads it.
-func SetResultPath(s *team.Status, operator bool) {
+// SetResultPath sets the path of the complete response of a task. The path depends on whether the
+// operator or an account key reads it.
+func SetResultPath(s *team.Status, isOperator bool) {
 	if s.Result == nil {
 		return
 	}
-	if s.Result.Path = TasksPath + "/" + s.TaskID; operator {
+	if s.Result.Path = TasksPath + "/" + s.TaskID; isOperator {
 		s.Result.Path = op.OperatorPath(s.Result.Path)
 	}
 }
@@ -73,8 +73,8 @@ type (
 	TaskRef struct {
 		ID string `path:"id"`
 	}
-	// ShowTaskRequest requests a task. Wait is the maximum time to wait for the end of its turn, in
-	// seconds. If Steps is true, the answer includes its steps.
+	// ShowTaskRequest requests a task. WaitSeconds is the maximum time to wait for the end of its
+	// turn, in seconds. If Steps is true, the answer includes its steps.
 	ShowTaskRequest struct {
 		TaskRef
 		WaitSeconds uint64 `query:"wait"`
@@ -94,7 +94,7 @@ type (
 		Key  string  `header:"Idempotency-Key"`
 		Body NewTask `body:"json"`
 	}
-	// NewTask is a task for an agent. Fields that are empty leave the agent's settings unchanged.
+	// NewTask is a task for an agent. An empty field leaves the agent's setting unchanged.
 	NewTask struct {
 		Agent        string        `json:"agent" canon:"required,min=1"`
 		Task         string        `json:"task" canon:"required,min=1"`
@@ -177,11 +177,11 @@ var (
 const maxBodyBytes = 512 << 10
 
 func newTwin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
-	demand := Access
+	requirement := Access
 	if method == "GET" && strings.HasPrefix(path, TasksPath) {
-		demand.ExtraScope = billing.ScopeRead
+		requirement.ExtraScope = billing.ScopeRead
 	}
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, MaxBody: maxBodyBytes, Doc: doc})
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: requirement}, Status: status, MaxBody: maxBodyBytes, Doc: doc})
 }
 
 type api struct {
@@ -189,9 +189,9 @@ type api struct {
 	mayWait bool
 }
 
-// Operator returns the operator's routes. mayWait reports whether the process may wait for the end
+// OperatorRoutes returns the operator's routes. mayWait reports whether the process may wait for the end
 // of a turn.
-func Operator(t *team.Team, mayWait bool) []op.Route {
+func OperatorRoutes(t *team.Team, mayWait bool) []op.Route {
 	return (&api{t, mayWait}).routes(op.Server{OperatorOnly: true})
 }
 
@@ -217,7 +217,7 @@ func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger
 type addressKey struct{}
 
 func Operations() []op.Spec {
-	return append(op.Specs(Operator(nil, true)), op.Specs((&api{}).routes(op.Server{}))...)
+	return append(op.Specs(OperatorRoutes(nil, true)), op.Specs((&api{}).routes(op.Server{}))...)
 }
 
 func callerOf(ctx context.Context) team.Caller {
@@ -259,7 +259,7 @@ func (d *api) routes(s op.Server) []op.Route {
 		}),
 		op.NewTwinRoute(s, ListTasks, func(ctx context.Context, in TaskList) (page Tasks, err error) {
 			size := int(min(cmp.Or(in.Limit, defaultPage), maxPage))
-			page.Tasks, page.Next, err = d.List(ctx, callerOf(ctx), in.State, in.Agent, in.Cursor, size)
+			page.Tasks, page.Next, err = d.ListTasks(ctx, callerOf(ctx), in.State, in.Agent, in.Cursor, size)
 			return page, err
 		}),
 		op.NewTwinRoute(s, Dispatch, func(ctx context.Context, in DispatchRequest) (team.Started, error) {
@@ -286,10 +286,10 @@ func (d *api) routes(s op.Server) []op.Route {
 			return t, err
 		}),
 		op.NewTwinRoute(s, CancelTask, func(ctx context.Context, in TaskRef) (team.Status, error) {
-			return d.Cancel(ctx, callerOf(ctx), in.ID)
+			return d.CancelTask(ctx, callerOf(ctx), in.ID)
 		}),
 		op.NewTwinRoute(s, AnswerTask, func(ctx context.Context, in AnswerRequest) (team.Status, error) {
-			s, err := d.Answer(ctx, callerOf(ctx), in.ID, in.Body.Text, in.Key)
+			s, err := d.AnswerTask(ctx, callerOf(ctx), in.ID, in.Body.Text, in.Key)
 			SetResultPath(&s, op.CallerOf(ctx).Key == nil)
 			return s, err
 		}),

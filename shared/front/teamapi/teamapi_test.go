@@ -55,7 +55,7 @@ func (a asker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			return
 		}
 		if yield(substrate.Text(text), nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }

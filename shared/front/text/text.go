@@ -51,61 +51,61 @@ const (
 const contextParam = "context"
 
 func Handler(s *plain.Service) func(*plain.Exchange) error {
-	return func(r *plain.Exchange) error {
-		if err := r.OpenByPath(); err != nil {
+	return func(x *plain.Exchange) error {
+		if err := x.OpenByPath(); err != nil {
 			return err
 		}
-		r.Line.Operation, r.Line.IsCall = "text", true
-		if r.Method != http.MethodPost {
-			return r.MethodError(http.MethodPost)
+		x.Line.Operation, x.Line.IsCall = "text", true
+		if x.Method != http.MethodPost {
+			return x.MethodError(http.MethodPost)
 		}
-		if err := r.CheckKeylessAccess(); err != nil {
+		if err := x.CheckKeylessAccess(); err != nil {
 			return err
 		}
-		if err := r.IdentifyPayer(); err != nil {
+		if err := x.IdentifyPayer(); err != nil {
 			return err
 		}
 		m := task.Message{Role: task.User}
-		query, err := url.ParseQuery(r.URL.RawQuery)
+		query, err := url.ParseQuery(x.URL.RawQuery)
 		if err != nil {
-			return problem.Invalid("query", contextParam+" and "+caller.MaxPriceParam+", escaped", httpapi.QuoteTruncated(r.URL.RawQuery))
+			return problem.Invalid("query", contextParam+" and "+caller.MaxPriceParam+", escaped", httpapi.QuoteTruncated(x.URL.RawQuery))
 		}
 		for name, values := range query {
 			switch name {
 			case caller.MaxPriceParam: // caller.ParseCredential reads it
 			case contextParam:
 				m.Context = values[0]
-				if err := r.CheckContext(r.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
+				if err := x.CheckContext(x.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
 					return err
 				}
 			default:
 				return problem.Invalid("query", contextParam+" and "+caller.MaxPriceParam, httpapi.QuoteTruncated(name))
 			}
 		}
-		text, err := httpapi.ReadText(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes)
+		text, err := httpapi.ReadText(x.ResponseWriter, x.Request, canon.DefaultLimits().Bytes)
 		if err != nil {
 			return err
 		}
-		r.ClearReadDeadline()
+		x.ClearReadDeadline()
 		m.Parts = []task.Part{{Kind: task.Text, Text: text}}
 		if err := plain.CheckText("body", text); err != nil {
 			return err
 		}
-		isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
-		if !isStream && s.MaxWait > 0 && r.IsSlow() {
-			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.CallTimeout)
+		isStream := strings.Contains(strings.ToLower(strings.Join(x.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
+		if !isStream && s.MaxWait > 0 && x.IsSlow() {
+			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", x.Vacant.CallTimeout)
 		}
 		send := func() error {
-			turn, err := r.NewTurn(r.Context(), m, plain.CheckParts(&m, nil))
+			turn, err := x.NewTurn(x.Context(), m, plain.CheckParts(&m, nil))
 			if err == nil {
-				err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
+				err = x.SetPayment(x.Context(), turn, x.Request, &x.Line)
 			}
 			if err != nil {
 				return err
 			}
-			h := r.ResponseWriter.Header()
+			h := x.ResponseWriter.Header()
 			if isStream {
-				ref, done, err := r.BeginTurn(r.Context(), turn)
+				ref, done, err := x.BeginTurn(x.Context(), turn)
 				if err != nil {
 					return err
 				}
@@ -113,12 +113,12 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 				// may not run code after its handler has returned.
 				defer func() { <-done }()
 				h.Set(contextHeader, turn.Message.Context)
-				return r.NewStream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
+				return x.NewStream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
 			}
-			t, err := r.Run(r.Context(), turn, plain.WaitOptions{})
-			if r.IsSlow() {
+			t, err := x.Run(x.Context(), turn, plain.WaitOptions{})
+			if x.IsSlow() {
 				// The write deadline began with the request. A turn may take minutes longer.
-				r.ExtendWriteDeadline()
+				x.ExtendWriteDeadline()
 			}
 			if err != nil {
 				return err
@@ -127,24 +127,24 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 			if err := plain.StatusError(&t.Status); err != nil {
 				return err
 			}
-			if r.Line.CutReason = t.Status.CutReason(); r.Line.CutReason != "" {
-				h.Set(cutHeader, string(r.Line.CutReason))
+			if x.Line.CutReason = t.Status.CutReason(); x.Line.CutReason != "" {
+				h.Set(cutHeader, string(x.Line.CutReason))
 			}
 			h.Set("Cache-Control", "no-store")
 			h.Set("Content-Type", mediaText+"; charset=utf-8")
-			httpapi.Send(r.ResponseWriter, http.StatusOK, []byte(plain.StatusText(&t.Status)))
-			r.Log("ok", http.StatusOK, nil)
+			httpapi.Send(x.ResponseWriter, http.StatusOK, []byte(plain.StatusText(&t.Status)))
+			x.Log("ok", http.StatusOK, nil)
 			return nil
 		}
 		if isStream {
-			return s.Streams.Run(&r.Caller, send)
+			return s.Streams.Run(&x.Caller, send)
 		}
 		return send()
 	}
 }
 
-// textEvents renders the events of a turn as server-sent events: the pieces of the answer, followed
-// by the event done, whose data is the call.CutReason of the answer, or by the event error.
+// textEvents renders the events of a turn as server-sent events: the pieces of the answer, and then
+// done or error. The data of done is the call.CutReason of the answer.
 type textEvents struct {
 	started    bool // a piece was sent
 	endsWithCR bool // the last piece ended with a carriage return
@@ -171,8 +171,8 @@ func (t *textEvents) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 	}
 }
 
-// renderPiece renders a piece of the answer. If follows is false, text is the complete answer and
-// replaces the earlier pieces.
+// renderPiece renders a piece of the answer. If isAppended is false, text is the complete answer
+// and replaces the earlier pieces.
 func (t *textEvents) renderPiece(text string, isAppended bool) []byte {
 	name := ""
 	if t.started && !isAppended {

@@ -36,15 +36,15 @@ type hit struct {
 
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
-// maxCachedHits limits the number of cached hits, and maxCachedBytes limits the signed bytes of each. The cache
-// therefore needs at most about 8 MB.
+// maxCachedHits limits the number of cached hits, and maxCachedBytes limits the signed bytes of
+// each. The cache therefore needs at most about 8 MB.
 const (
 	maxCachedHits  = 1 << 11
 	maxCachedBytes = 4 << 10
 )
 
-// verifyMatches verifies the cards of a page of matches. Verification is the most expensive part of a
-// page, so the verified parts are cached by the hash of the signed input.
+// verifyMatches verifies the cards of a page of matches. Verification is the most expensive part of
+// a page, so the verified parts are cached by the hash of the signed input.
 func (s *site) verifyMatches(p *registryclient.Page) (hits []hit) {
 	for i := range p.Matches {
 		m := &p.Matches[i]
@@ -183,9 +183,9 @@ type event struct {
 	Says string // indented payload
 }
 
-// eventsUpTo reads at most n events backwards from number last, and omits hidden events.
-// older is the number of the next older event, or 0. Hidden events count towards n, because anyone
-// can create them and each costs a read. The reads are sequential, because a registry with a single
+// eventsUpTo reads at most n events backwards from number seq, and omits hidden events. nextSeq is
+// the number of the next older event, or 0. Hidden events count towards n, because anyone can
+// create them and each costs a read. The reads are sequential, because a registry with a single
 // instance refuses concurrent requests.
 func (r *reader) eventsUpTo(seq, n uint64) (events []event, nextSeq uint64, err error) {
 	for ; seq > 0 && n > 0; seq, n = seq-1, n-1 {

@@ -46,8 +46,9 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// readAgentCard reads the agent card of a vacant, given its name or id. files lists the media types of the
-// files that the agent accepts. If the host does not show the vacant, the error is errPageNotFound.
+// readAgentCard reads the agent card of a vacant, given its name or id. files lists the media types
+// of the files that the agent accepts. If the host does not show the vacant, the error is
+// errPageNotFound.
 func (r *reader) readAgentCard(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.GetRaw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {

@@ -20,8 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// maxRelatives limits the vacants that a page shows in each direction of the lineage. maxEvents limits the
-// events, and maxReviews the reviews.
+// maxRelatives limits the vacants that a page shows in each direction of the lineage. maxEvents
+// limits the events, and maxReviews the reviews.
 const (
 	maxRelatives = 20
 	maxEvents    = 50
@@ -133,9 +133,8 @@ type shownReview struct {
 	Claim    *string
 }
 
-// addReviews adds the score and the last reviews of a published vacant. The score in its
-// registration is 0 if the vacant's current agent has no reviews, so most pages need no further
-// requests.
+// addReviews adds the score and the last reviews of a published vacant. If the vacant's current
+// agent has no reviews, the score in the registration is 0, so most pages need no further requests.
 func (d *vacantData) addReviews(r *reader, isHosted bool) error {
 	if d.Published.Score == 0 {
 		if isHosted {

@@ -75,8 +75,8 @@ func Handler(c Config) http.Handler {
 	})
 }
 
-// errPageNotFound is the error for a path that has no page. All hidden and unknown vacants share this
-// error, so that clients cannot tell them apart.
+// errPageNotFound is the error for a path that has no page. All hidden and unknown vacants share
+// this error, so that clients cannot tell them apart.
 var errPageNotFound = problem.New(problem.NotFound, "this host has no such page or vacant")
 
 func notFoundPage(*http.Request, *reader) (*page, error) { return nil, errPageNotFound }
@@ -104,8 +104,8 @@ type page struct {
 	Data         any
 }
 
-// pageHandler returns a handler that serves the page returned by f. If f returns an error, the handler
-// serves an error page.
+// pageHandler returns a handler that serves the page returned by f. If f returns an error, the
+// handler serves an error page.
 func (s *site) pageHandler(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := s.Now()
@@ -119,12 +119,12 @@ func (s *site) pageHandler(f func(*http.Request, *reader) (*page, error)) http.H
 			p.Status = http.StatusOK
 		} else {
 			pageErr := problem.AsError(err)
-			row, text := pageErr.Kind.Forms(), pageErr.Text()
+			forms, text := pageErr.Kind.Forms(), pageErr.Text()
 			var statusErr *registryclient.StatusError
-			if errors.As(err, &statusErr) || row.HTTPStatus >= http.StatusInternalServerError {
-				text = row.DefaultMessage // the details are meant for programs
+			if errors.As(err, &statusErr) || forms.HTTPStatus >= http.StatusInternalServerError {
+				text = forms.DefaultMessage // the details are meant for programs
 			}
-			p = &page{file: "error.html", Title: row.DefaultMessage, Status: row.HTTPStatus, Hidden: true, Data: struct{ Code, Text string }{pageErr.Kind.String(), text}}
+			p = &page{file: "error.html", Title: forms.DefaultMessage, Status: forms.HTTPStatus, Hidden: true, Data: struct{ Code, Text string }{pageErr.Kind.String(), text}}
 			if statusErr != nil {
 				p.RetryAfter = statusErr.RetryAfter
 			}
@@ -180,8 +180,8 @@ func (s *site) sendPage(w http.ResponseWriter, r *http.Request, p *page) (status
 	return p.Status, nil
 }
 
-// contentSecurityPolicy allows a page to load only files of its own host. It also prevents scripts from executing
-// strings as code.
+// contentSecurityPolicy allows a page to load only files of its own host. It also prevents scripts
+// from executing strings as code.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func setSecurityHeaders(h http.Header) {
@@ -235,9 +235,9 @@ func hashAssets() string {
 // classify scripts as plain text.
 var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// serveAsset serves an embedded file. Clients may cache it permanently at the address with the current
-// hash, and for one minute at an address with another hash. Pages of an earlier program version
-// contain another hash.
+// serveAsset serves an embedded file. Clients may cache it permanently at the address with the
+// current hash, and for one minute at an address with another hash. Pages of an earlier program
+// version contain another hash.
 func (s *site) serveAsset(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
 	name := r.PathValue("name")

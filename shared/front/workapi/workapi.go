@@ -31,7 +31,8 @@ const (
 	MaxWait = 20
 	// retrySeconds is the pause that a host on AWS requests of a worker if no turn is available.
 	retrySeconds = 2
-	// maxEvents limits the events in a request, and maxBodyBytes limits the size of a request in bytes.
+	// maxEvents limits the events in a request, and maxBodyBytes limits the size of a request in
+	// bytes.
 	maxEvents    = 256
 	maxBodyBytes = 512 << 10
 )
@@ -113,15 +114,15 @@ func newTwin[In, Out any](path, doc string) op.Twin[In, Out] {
 
 // Config holds the dependencies of the API.
 type Config struct {
-	Desk    *worker.Broker
+	Broker  *worker.Broker
 	Vacants *vacants.Directory
 	// MayWait specifies whether the process may wait for a turn.
 	MayWait bool
 }
 
-// Operator returns the operator's routes. The operator's workers do the turns of vacants without a
+// OperatorRoutes returns the operator's routes. The operator's workers run the turns of vacants without a
 // tenant.
-func Operator(c Config) []op.Route { return c.routes(op.Server{OperatorOnly: true}) }
+func OperatorRoutes(c Config) []op.Route { return c.routes(op.Server{OperatorOnly: true}) }
 
 // Handler returns the handler for account keys.
 func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
@@ -129,7 +130,7 @@ func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.
 }
 
 func Operations() []op.Spec {
-	return append(op.Specs(Operator(Config{})), op.Specs(Config{}.routes(op.Server{}))...)
+	return append(op.Specs(OperatorRoutes(Config{})), op.Specs(Config{}.routes(op.Server{}))...)
 }
 
 // workerOf returns the worker that sent a request.
@@ -145,17 +146,17 @@ func (c Config) routes(s op.Server) []op.Route {
 	return []op.Route{
 		op.NewTwinRoute(s, Lease, c.leaseTurn),
 		op.NewTwinRoute(s, Heartbeat, func(ctx context.Context, in LeaseRef) (r Renewal, err error) {
-			r.Canceled, err = c.Desk.Renew(ctx, workerOf(ctx), in.Lease)
+			r.Canceled, err = c.Broker.RenewLease(ctx, workerOf(ctx), in.Lease)
 			return r, err
 		}),
 		op.NewTwinRoute(s, Report, func(ctx context.Context, in ReportRequest) (op.None, error) {
 			if n := len(in.Body.Events); n == 0 || n > maxEvents {
 				return op.None{}, problem.Invalid("events", fmt.Sprintf("1 to %d events", maxEvents), fmt.Sprint(n))
 			}
-			return op.None{}, c.Desk.Append(ctx, workerOf(ctx), in.Lease, int(in.Body.Number), in.Body.Events)
+			return op.None{}, c.Broker.AppendEvents(ctx, workerOf(ctx), in.Lease, int(in.Body.Number), in.Body.Events)
 		}),
 		op.NewTwinRoute(s, Finish, func(ctx context.Context, in FinishRequest) (op.None, error) {
-			return op.None{}, c.Desk.Finish(ctx, workerOf(ctx), in.Lease, in.Body)
+			return op.None{}, c.Broker.FinishTurn(ctx, workerOf(ctx), in.Lease, in.Body)
 		}),
 	}
 }
@@ -173,15 +174,15 @@ func (c Config) leaseTurn(ctx context.Context, in LeaseRequest) (o Offer, err er
 	if !c.MayWait {
 		wait = 0
 	}
-	o.Turn, err = c.Desk.Lease(ctx, w, o.Vacant, time.Duration(wait)*time.Second)
+	o.Turn, err = c.Broker.Lease(ctx, w, o.Vacant, time.Duration(wait)*time.Second)
 	if o.Turn == nil && err == nil && !c.MayWait {
 		o.RetryAfter = retrySeconds
 	}
 	return o, err
 }
 
-// findVacant returns the id of a vacant, given its name or id. It does not check whether an id exists,
-// because Desk.Lease searches only the turns of the worker's tenant.
+// findVacant returns the id of a vacant, given its name or id. It does not check whether an id
+// exists, because Broker.Lease searches only the turns of the worker's tenant.
 func (c Config) findVacant(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
 	if id, err := identity.ParseID(name); err == nil {
 		return &id, nil

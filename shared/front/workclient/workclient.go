@@ -1,6 +1,6 @@
-// Package workclient implements workers, which do turns of vacants for a host. A worker leases turns
-// (reserves them for a limited time), calls a handler for each turn, and sends the handler's events
-// and answer to the host. It renews its leases, and retries while the host is unavailable.
+// Package workclient implements workers, which run turns of vacants for a host. A worker leases
+// turns (reserves them for a limited time), calls a handler for each turn, and sends the handler's
+// events and answer to the host. It renews its leases, and retries while the host is unavailable.
 package workclient
 
 import (
@@ -21,7 +21,8 @@ import (
 
 // Turn, Event and Answer are the documents of the API.
 type (
-	// Turn is a leased turn. Question is the JSON that an HTTP agent would get (vacancy help agent-contract).
+	// Turn is a leased turn. Question is the JSON that an HTTP agent would get (vacancy help
+	// agent-contract).
 	Turn = worker.Leased
 	// Event is a piece of the work on a turn, for example {Type: worker.TypeText, Text: "It is"}.
 	Event = worker.Event
@@ -30,7 +31,7 @@ type (
 	Answer = worker.Result
 )
 
-// Handler does a turn. It reports events by calling emit. emit may be called by several goroutines
+// Handler runs a turn. It reports events by calling emit. emit may be called by several goroutines
 // until Handler returns, and blocks while the host is slow. ctx ends when the turn is canceled, its
 // deadline has passed, its lease is lost or the worker is stopped. context.Cause returns the
 // reason. If Handler returns an error, the call fails. The error message is for the owner of the
@@ -48,7 +49,7 @@ var (
 // Status describes a Worker.
 type Status struct {
 	Connected bool
-	Err       error // why the worker is not connected, or nil
+	Err       error // reason why the worker is not connected, or nil
 	Running   int   // number of running turns
 	// Turn is the turn that has just begun or ended, or nil. Ended is true if the turn has ended,
 	// and Failure is the error if it has failed.
@@ -57,7 +58,7 @@ type Status struct {
 	Failure error
 }
 
-// Worker leases turns and lets a handler do them.
+// Worker leases turns and lets a handler run them.
 type Worker struct {
 	op.Client
 	AsOperator bool   // use the operator's paths instead of the paths for account keys
@@ -80,9 +81,9 @@ const (
 	stopTimeout = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
 )
 
-// Run does turns until ctx ends. It then stops the handlers of running turns and waits for them. It
-// returns an error only if the host refuses to lease turns for a permanent reason, such as a
-// revoked key.
+// Run leases and runs turns until ctx ends. It then stops the handlers of running turns and waits
+// for them. It returns an error only if the host refuses to lease turns for a permanent reason,
+// such as a revoked key.
 func (w *Worker) Run(ctx context.Context) error {
 	slots, vacant := make(chan struct{}, max(w.MaxTurns, 1)), w.Vacant
 	var running sync.WaitGroup
@@ -100,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 			w.updateStatus(func(s *Status) { *s = Status{Connected: true, Running: s.Running + 1, Turn: offer.Turn} })
 			running.Go(func() {
 				defer func() { <-slots }()
-				failure := w.doTurn(ctx, offer.Turn)
+				failure := w.runTurn(ctx, offer.Turn)
 				w.updateStatus(func(s *Status) { s.Running--; s.Turn, s.Ended, s.Failure = offer.Turn, true, failure })
 			})
 			continue
@@ -147,7 +148,7 @@ func (w *Worker) updateStatus(change func(*Status)) {
 	}
 }
 
-func (w *Worker) doTurn(ctx context.Context, t *Turn) error {
+func (w *Worker) runTurn(ctx context.Context, t *Turn) error {
 	turnCtx, endTurn := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endTurn(nil)
 	defer context.AfterFunc(ctx, func() { endTurn(ErrStopped) })()
@@ -157,8 +158,8 @@ func (w *Worker) doTurn(ctx context.Context, t *Turn) error {
 	s.emit(Event{Type: worker.TypeStarted})
 	renewCtx, stopRenewing := context.WithCancel(turnCtx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { s.renew(renewCtx, time.Duration(t.Seconds)*time.Second/3) })
-	helpers.Go(s.send)
+	helpers.Go(func() { s.renewLease(renewCtx, time.Duration(t.Seconds)*time.Second/3) })
+	helpers.Go(s.sendBatches)
 	answer, err := w.callHandler(turnCtx, t, s.emit)
 	close(s.events)
 	stopRenewing()
@@ -235,7 +236,8 @@ type sender struct {
 	events  chan Event
 }
 
-// emit queues an event, whose text it may split. It blocks while maxPending events are queued.
+// emit queues an event. It splits a long text into several events. It blocks while maxPending
+// events are queued.
 func (s *sender) emit(e Event) {
 	text := strings.ToValidUTF8(e.Text, "\uFFFD")
 	if text == "" && (e.Type == worker.TypeText || e.Type == worker.TypeThought) {
@@ -252,8 +254,8 @@ func (s *sender) emit(e Event) {
 	}
 }
 
-// nextBatch waits for an event and returns it together with the events that are already queued. It joins
-// consecutive texts of the same type. After the last event, it returns nil.
+// nextBatch waits for an event and returns it together with the events that are already queued. It
+// joins consecutive texts of the same type. After the last event, it returns nil.
 func (s *sender) nextBatch() (batch []Event) {
 	var e Event
 	ok := false
@@ -280,10 +282,10 @@ func (s *sender) nextBatch() (batch []Event) {
 	return batch
 }
 
-// send sends events until the handler has returned and all are sent. The pauses between batches
+// sendBatches sends events until the handler has returned and all are sent. The pauses between batches
 // grow, so that a long stream is sent in fewer and larger batches. A host limits the number of
 // batches.
-func (s *sender) send() {
+func (s *sender) sendBatches() {
 	for number := int64(1); ; number++ {
 		batch := s.nextBatch()
 		if batch == nil {
@@ -297,7 +299,7 @@ func (s *sender) send() {
 			s.fail(err)
 			return
 		}
-		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep) // if ctx has ended, next returns nil
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep) // if ctx has ended, nextBatch returns nil
 	}
 }
 
@@ -309,8 +311,8 @@ func (s *sender) fail(err error) {
 	s.endTurn(err) // has no effect if the turn has already ended
 }
 
-// renew renews the lease until ctx ends.
-func (s *sender) renew(ctx context.Context, pause time.Duration) {
+// renewLease renews the lease until ctx ends.
+func (s *sender) renewLease(ctx context.Context, pause time.Duration) {
 	for retry.Sleep(ctx, pause) == nil {
 		var r workapi.Renewal
 		err := sendWithRetry(ctx, func() (err error) {

@@ -1,8 +1,8 @@
 // Package workspaceapi is the HTTP API for files in workspaces. The operator uses it below
 // /v1/admin, and account keys with the scope agents use it at /v1/workspaces.
 //
-// The content of a file is sent as an attachment that browsers neither display nor execute, because
-// files may contain untrusted text and a displayed page would have the host's origin.
+// A file may contain untrusted text, and a displayed page would have the host's origin. The content
+// is therefore sent as an attachment that browsers neither display nor execute.
 package workspaceapi
 
 import (
@@ -98,11 +98,11 @@ var (
 )
 
 func newTwin[In, Out any](method, path, doc string) op.Twin[In, Out] {
-	demand := billing.KeyRequirement{Scope: billing.ScopeAgents, AllowsTest: true, RequiresActive: true}
+	requirement := billing.KeyRequirement{Scope: billing.ScopeAgents, AllowsTest: true, RequiresActive: true}
 	if method == "GET" {
-		demand.ExtraScope = billing.ScopeRead
+		requirement.ExtraScope = billing.ScopeRead
 	}
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, MaxBody: workspace.MaxFile, Doc: doc})
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: requirement}, MaxBody: workspace.MaxFile, Doc: doc})
 }
 
 // Operations lists the operations of both the operator and account keys.
@@ -168,7 +168,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 			ref, _ := workspace.ResolveRef(payerOf(ctx), "") // the default name is always valid
 			infos, err := w.ListWorkspaces(ctx, ref.Owner)
 			for _, info := range infos {
-				if _, denied := workspace.ResolveRef(payerOf(ctx), info.Name); denied == nil {
+				if _, accessErr := workspace.ResolveRef(payerOf(ctx), info.Name); accessErr == nil {
 					reply.Workspaces = append(reply.Workspaces, info)
 				}
 			}

@@ -104,15 +104,15 @@ func (t *agent) prepareModel(ctx context.Context, c *loop.Config, vacant identit
 	if err := t.resources.CheckFunction(t.tenant, &c.Agent); err != nil {
 		return problem.WithPlace(problem.SubstrateMisconfigured, "the agent", err)
 	}
-	if c.Secret, err = t.resources.Secret(ctx, t.tenant, &c.Agent); err != nil {
+	if c.Secret, err = t.resources.LoadSecret(ctx, t.tenant, &c.Agent); err != nil {
 		return err
 	}
 	c.Spending, err = t.resources.BeginSpending(ctx, vacant, t.tenant, &c.Agent, spent)
 	return err
 }
 
-// offerTools returns the tools of the agent's files, vacants and MCP servers for a call, and the context
-// for that call. done closes the connections that were opened for the tools.
+// offerTools returns the tools of the agent's files, vacants and MCP servers for a call, and the
+// context for that call. closeTools closes the connections that were opened for the tools.
 func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, closeTools func(), err error) {
 	closeTools = func() {}
 	if len(t.askableVacants) > 0 {
@@ -126,7 +126,7 @@ func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.C
 		case t.resources.ThinkService != nil:
 			agentVersion := think.AgentVersion{Vacant: vacant, Version: t.version}
 			var offered think.Offer
-			offered, err = t.resources.ThinkService.MCPTools(ctx, agentVersion)
+			offered, err = t.resources.ThinkService.ListMCPTools(ctx, agentVersion)
 			more.OmittedTools = offered.OmittedTools
 			for _, tool := range offered.Tools {
 				more.Tools = append(more.Tools, loop.Tool{Tool: tool.Tool, Writes: tool.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {

@@ -150,7 +150,7 @@ func TestTextsOfToolsAreKeptWithTheTextsOfTheCall(t *testing.T) {
 		if n, err := c.Texts.Sweep(c.Ctx); n != 1 || err != nil {
 			t.Fatalf("Sweep() = %d, %v", n, err)
 		}
-		c.Texts.ClearTipCache()
+		c.Texts.ClearCache()
 		if all, destroyed := texts(t, c); len(all) != 0 || destroyed != 1 {
 			t.Errorf("after the key is destroyed: %d calls, %d destroyed", len(all), destroyed)
 		}

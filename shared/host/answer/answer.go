@@ -2,13 +2,14 @@
 // or by a bare substrate. It reads the records of package vacants and implements call.Directory.
 //
 // A call is answered by the version of the agent with which it began. A secret is sent only to the
-// hosts that it is bound to. Before the answer of a model ends, an entry with the hash of the answer
-// is signed into the vacant's logbook.
+// hosts that it is bound to. Before the answer of a model ends, an entry with the hash of the
+// answer is signed into the vacant's logbook.
 //
 // The package can be extended without a change of package vacants:
 //
 //   - A model or a program is a substrate.Kind in resources.Resources.Substrates.
-//   - A kind of tool is a list of loop.Tool that agent.offerTools adds, based on the agent's definition.
+//   - A kind of tool is a list of loop.Tool that agent.offerTools adds, based on the agent's
+//     definition.
 //   - A caller, such as another protocol, makes calls through call.Host. call.Host asks Answerer
 //     for the vacant, and Answerer does not know the caller.
 package answer
@@ -85,8 +86,7 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	key := a.vacants.Key(&r)
 	checkReady := func(ctx context.Context) error {
-		// The daily budgets of the agent must not be used up. Errors of the agent itself are
-		// reported by the call.
+		// A spent daily budget refuses the call. Errors of the agent itself are reported by the call.
 		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Budgets != nil {
 			if def, err := a.vacants.Agent(ctx, &r, 0); err == nil {
 				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &def); err != nil {
@@ -116,7 +116,7 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 		var history []substrate.Turn
 		reported, hasReported := task.ReportedMessagesOf(ctx, &e)
 		for _, t := range reported {
-			history = append(history, substrate.Turn{Role: substrate.Caller, ClaimedRole: t.Role, Text: t.Text})
+			history = append(history, substrate.Turn{Role: substrate.RoleCaller, ClaimedRole: t.Role, Text: t.Text})
 		}
 		if hasMemory && !hasReported {
 			if history, err = a.recallTurns(ctx, calls, &e); err != nil {
@@ -149,21 +149,21 @@ func (a *Answerer) recallTurns(ctx context.Context, calls *call.Host, e *envelop
 	}
 	exchanges, err := calls.ReadThread(ctx, e, forgottenUntil)
 	for _, x := range exchanges {
-		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Question}, substrate.Turn{Role: substrate.Agent, Text: x.CutReason.AppendRemark(x.Answer)})
+		turns = append(turns, substrate.Turn{Role: substrate.RoleCaller, Text: x.Question}, substrate.Turn{Role: substrate.RoleAgent, Text: x.CutReason.AppendRemark(x.Answer)})
 	}
 	return turns, err
 }
 
-// openSubstrate opens the plan or agent that answers for r, and reports whether the agent has a memory. If
-// calls is nil, the agent is only checked and gets no tools.
+// openSubstrate opens the plan or agent that answers for r, and reports whether the agent has a
+// memory. If calls is nil, the agent is only checked and gets no tools.
 func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, hasMemory bool, err error) {
 	spec, err := substrate.Parse(r.Substrate)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case spec.Kind == plan.Kind:
-		// r.Chooser chose the settings in r. The plan is read later, and the tenant may have
-		// changed it since.
+		// r.Chooser chose the settings in r. The plan is read later, and the tenant may have changed it
+		// since then.
 		return substrateWithChooser{substrate.Func(compositeSubstrate{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.AgentVersion == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
@@ -193,9 +193,9 @@ func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *
 // the calls of the context.
 type readOnlyKey struct{}
 
-// applyTaskLimits applies the settings of a dispatched task to r's agent, if the vacant runs a turn of that
-// task. If an agent in mode read-only asks an agent of the same account in a task, the asked agent
-// also gets mode read-only. The budget of the task is applied where money is spent
+// applyTaskLimits applies the settings of a dispatched task to r's agent, if the vacant runs a turn
+// of that task. If an agent in mode read-only asks an agent of the same account in a task, the
+// asked agent also gets mode read-only. The budget of the task is applied where money is spent
 // (call.ModelTurn).
 func applyTaskLimits(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
@@ -271,7 +271,7 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 	if !ok { // only agents have tools
 		return loop.Offer{}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, offer, closeTools, err := t.offerTools(ctx, id)
 	if err != nil {
@@ -282,10 +282,10 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 }
 
 // CheckText is the question that CheckAgent sends to an agent.
-const CheckText = "Are you there? Your host asks this once, when a vacant is made or changed, and keeps no answer."
+const CheckText = "Are you there? Your host asks this once when a vacant is created or changed, and does not store the answer."
 
-// checkTime limits the time of CheckAgent and Offer, so that they end within an operator's request.
-const checkTime = 10 * time.Second
+// checkTimeout limits CheckAgent and Offer, so that they end within an operator's request.
+const checkTimeout = 10 * time.Second
 
 // CheckAgent asks the agent at the URL of id's substrate one question, in which id is both caller
 // and vacant. It does not ask workers, but checks that a worker has asked for turns recently. The
@@ -307,7 +307,7 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	if err != nil || spec.Endpoint() == "" {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err = substrate.ReadAnswer(s.Infer(ctx, substrate.NewTextRequest(id, id, CheckText)))
 	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.DeadlineExceeded) {

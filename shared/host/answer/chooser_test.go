@@ -45,7 +45,7 @@ func newChoosing(t *testing.T) *choosing {
 func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	c.by = append(c.by, r.Chooser)
 	return func(yield func(substrate.Event, error) bool) {
-		_ = yield(substrate.Text("done"), nil) && yield(substrate.Stop, nil)
+		_ = yield(substrate.Text("done"), nil) && yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -59,10 +59,10 @@ func (c *choosing) wants(when string, id identity.ID, want outbound.URLChooser) 
 	}
 	thinks := c.ThinkService()
 	if err == nil {
-		_, err = substrate.ReadAnswer(thinks.Turn(c.Context(), think.Turn{Agent: think.AgentVersion{Vacant: id, Version: r.AgentVersion}, Request: substrate.NewTextRequest(id, id, "hi")}))
+		_, err = substrate.ReadAnswer(thinks.RunTurn(c.Context(), think.Turn{Agent: think.AgentVersion{Vacant: id, Version: r.AgentVersion}, Request: substrate.NewTextRequest(id, id, "hi")}))
 	}
 	if err == nil {
-		_, err = thinks.MCPTools(c.Context(), think.AgentVersion{Vacant: id, Version: r.AgentVersion})
+		_, err = thinks.ListMCPTools(c.Context(), think.AgentVersion{Vacant: id, Version: r.AgentVersion})
 	}
 	if err != nil || len(c.by) != 3 || c.by[0] != want || c.by[1] != want || c.by[2] != want || r.Chooser != want {
 		c.Errorf("%s: %v: the record says %d, the agent, its turn and its servers are told %d, want %d", when, err, r.Chooser, c.by, want)
@@ -129,10 +129,10 @@ func TestAnEarlierVersionIsTheTenants(t *testing.T) {
 			c.by = nil
 			of := think.AgentVersion{Vacant: r.ID, Version: version}
 			thinks := c.ThinkService()
-			if _, err := substrate.ReadAnswer(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")})); err != nil {
+			if _, err := substrate.ReadAnswer(thinks.RunTurn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")})); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := thinks.MCPTools(t.Context(), of); err != nil {
+			if _, err := thinks.ListMCPTools(t.Context(), of); err != nil {
 				t.Fatal(err)
 			}
 			if len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
@@ -194,7 +194,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 			_, err = lead.Behaviour(t.Context(), calls, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
 		}
 		if err == nil {
-			_, err = substrate.ReadAnswer(c.ThinkService().Turn(t.Context(), think.Turn{Agent: think.AgentVersion{Vacant: r.ID}, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")}))
+			_, err = substrate.ReadAnswer(c.ThinkService().RunTurn(t.Context(), think.Turn{Agent: think.AgentVersion{Vacant: r.ID}, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")}))
 		}
 		if err != nil || len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
 			t.Errorf("of tenant %q: %v: the combiner is told %d, here and in another process, want %d", tenant, err, c.by, want)

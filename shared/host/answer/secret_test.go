@@ -27,7 +27,7 @@ func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	t.Helper()
 	s, va := memory.New(), vault(t)
 	v, told = host(t, s, va), new([]string)
-	v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
+	v.Resources.Secrets = secrets.New(definition.SecretKind, s, va, now, rand.Reader)
 	v.Resources.Budgets, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHostBudget), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindOpenAI, substrate.KindHTTP} {
 		v.Resources.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
@@ -45,7 +45,7 @@ func (n *noting) Infer(_ context.Context, r substrate.Request) iter.Seq2[substra
 			return
 		}
 		if yield(substrate.Text("yes"), nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }

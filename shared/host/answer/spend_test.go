@@ -205,7 +205,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 				}
 				counts("a check of " + r.Name)
 				turn := think.Turn{Agent: think.AgentVersion{Vacant: r.ID, Version: r.AgentVersion}, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")}
-				if _, err := substrate.ReadAnswer(answering(v).ThinkService().Turn(t.Context(), turn)); err != nil {
+				if _, err := substrate.ReadAnswer(answering(v).ThinkService().RunTurn(t.Context(), turn)); err != nil {
 					t.Fatal(err)
 				}
 				counts("a turn elsewhere of " + r.Name)

@@ -53,7 +53,7 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 			modelTurn.Settle(money.Amount(cost))
 			*m.spent += cost
 		}()
-		for e, err := range m.service.Turn(ctx, turn) {
+		for e, err := range m.service.RunTurn(ctx, turn) {
 			if u, ok := e.(substrate.Usage); ok {
 				cost = max(u.Cost, 0)
 				modelTurn.Settle(money.Amount(cost))
@@ -65,8 +65,9 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 	}
 }
 
-// ThinkService returns the service with which other processes use the models and MCP servers of this
-// host's agents. The service is a separate type, so that the other processes do not contain it.
+// ThinkService returns the service with which other processes use the models and MCP servers of
+// this host's agents. The service is a separate type, so that the other processes do not contain
+// it.
 func (a *Answerer) ThinkService() think.Service { return thinkService{a} }
 
 type thinkService struct{ *Answerer }
@@ -75,7 +76,7 @@ func (v thinkService) Watch(ctx context.Context, name string) (context.Context, 
 	return task.WatchTurn(ctx, v.vacants.Store, name)
 }
 
-func (v thinkService) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
+func (v thinkService) RunTurn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, err := v.thinkTurn(ctx, &t)
 		if err != nil {
@@ -167,7 +168,7 @@ func asSubstrateError(place string, err error) error {
 	return problem.WithPlace(problem.SubstrateMisconfigured, place, err)
 }
 
-func (v thinkService) MCPTools(ctx context.Context, agentVersion think.AgentVersion) (thinkOffer think.Offer, err error) {
+func (v thinkService) ListMCPTools(ctx context.Context, agentVersion think.AgentVersion) (thinkOffer think.Offer, err error) {
 	offer, closeServers, err := v.openMCPTools(ctx, agentVersion, "")
 	if err != nil {
 		return thinkOffer, err

@@ -58,7 +58,7 @@ func newParted(t *testing.T) *parted {
 	s, va := memory.New(), vault(t)
 	p := &parted{front: host(t, s, sealOnly{va}), back: host(t, s, va), told: new([]string)}
 	for v, va := range map[*vacants.Directory]custody.Vault{p.front: sealOnly{va}, p.back: va} {
-		v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
+		v.Resources.Secrets = secrets.New(definition.SecretKind, s, va, now, rand.Reader)
 		v.Resources.Budgets, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHostBudget), models.NewTables(s, now, rand.Reader)
 		v.Resources.Functions = resources.Functions{"acme": {answers}, "": {own}}
 	}
@@ -141,7 +141,7 @@ func (o overloaded) Infer(context.Context, substrate.Request) iter.Seq2[substrat
 			yield(nil, &call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")})
 			return
 		}
-		_ = yield(substrate.Usage{InputTokens: 1000, OutputTokens: 100}, nil) && yield(substrate.Text(o.model), nil) && yield(substrate.Stop, nil)
+		_ = yield(substrate.Usage{InputTokens: 1000, OutputTokens: 100}, nil) && yield(substrate.Text(o.model), nil) && yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 
 func turn(t *testing.T, s think.Service, of think.AgentVersion) (substrate.Answer, error) {
 	t.Helper()
-	return substrate.ReadAnswer(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(identity.ID{1}, of.Vacant, "hi")}))
+	return substrate.ReadAnswer(s.RunTurn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(identity.ID{1}, of.Vacant, "hi")}))
 }
 
 func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {

@@ -36,8 +36,8 @@ type Account struct {
 	// CreditLine is the credit line of a contract. It can be spent like money, and is owed in the
 	// statement.
 	CreditLine money.Amount `json:"line"`
-	// DailyCap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means no
-	// limit.
+	// DailyCap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means
+	// no limit.
 	DailyCap  money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
 	// TaskLifetime is the number of seconds for which finished tasks of the account can be read.
@@ -46,8 +46,8 @@ type Account struct {
 	// Owed is the part of withdrawn payments that the balance could not cover. The next credits pay
 	// it.
 	Owed money.Amount `json:"owed,omitempty"`
-	// EndingTrees lists the roots of the key trees that are being ended (tree.go), which are revoked
-	// keys. The host refuses the keys and the links of these trees.
+	// EndingTrees lists the revoked keys whose trees are being ended (tree.go). The host refuses the
+	// keys and the links of these trees.
 	EndingTrees  []string  `json:"ending,omitempty"`
 	LastPosition uint64    `json:"changes"` // position of the last row
 	CreatedAt    time.Time `json:"created"`
@@ -64,7 +64,8 @@ type Change struct {
 	Name     string       `json:"name,omitempty"`    // name of the key
 	Caller   string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
 	Maker    string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// EndedKeys contains the ids of the keys, and Callers the callers of the links, that ended with Key.
+	// EndedKeys contains the ids of the keys, and EndedCallers the callers of the links, that ended
+	// with Key.
 	EndedKeys       []string  `json:"keys,omitempty"`
 	EndedCallers    []string  `json:"callers,omitempty"`
 	Claim           string    `json:"claim,omitempty"` // claim that the caller signed
@@ -213,8 +214,8 @@ func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
-// Sum returns the sum of amount over all changes of an account.
-func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
+// SumChanges returns the sum of amount over all changes of an account.
+func (b *Billing) SumChanges(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
 	for position := uint64(1); position <= a.LastPosition; {
 		changes, err := b.Changes(ctx, a.ID, position, int(min(a.LastPosition-position+1, store.MaxPage)))
 		if err != nil {
@@ -259,9 +260,9 @@ func sumShards(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// changeAccount applies decide to an account. It commits the returned Change as a row of the account
-// together with the account's document and the writes that decide added to the transaction. If
-// decide returns a zero Change, only the writes that decide added are committed.
+// changeAccount applies decide to an account. One commit contains the returned Change as a row of
+// the account, the account's document, and the writes that decide added to the transaction. If
+// decide returns a zero Change, the commit contains only the writes that decide added.
 func (b *Billing) changeAccount(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -304,38 +305,38 @@ func checkNote(note string) error {
 
 // Credit adds money to an account, once per idempotency key. The money first pays the account's
 // debt. If the key was used before, Credit returns the account unchanged, and replayed is true. If
-// the key was used for another amount, the error is Idempotency.
-func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
+// the key was used for another amount, the error is IdempotencyConflict.
+func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, idempotencyKey, note string) (a Account, replayed bool, err error) {
 	if amount <= 0 || amount > money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
 	}
-	a, replayed, err = b.changeBalanceOnce(ctx, id, Change{Kind: Credited, Amount: amount, Note: note}, key)
+	a, replayed, err = b.changeBalanceOnce(ctx, id, Change{Kind: Credited, Amount: amount, Note: note}, idempotencyKey)
 	return a, replayed, err
 }
 
 // Adjust changes a balance by a positive or negative amount, once per idempotency key. It fails if
 // the balance would become negative.
-func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, key, note string) (a Account, replayed bool, err error) {
+func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, idempotencyKey, note string) (a Account, replayed bool, err error) {
 	if amount == 0 || amount > money.Max || amount < -money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
 	}
 	if note == "" {
 		return a, false, problem.Invalid("note", "the reason for the adjustment", "none")
 	}
-	return b.changeBalanceOnce(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
+	return b.changeBalanceOnce(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, idempotencyKey)
 }
 
-func (b *Billing) changeBalanceOnce(ctx context.Context, id string, c Change, key string) (a Account, replayed bool, err error) {
+func (b *Billing) changeBalanceOnce(ctx context.Context, id string, c Change, idempotencyKey string) (a Account, replayed bool, err error) {
 	if err := checkNote(c.Note); err != nil {
 		return a, false, err
 	}
-	if key == "" || len(key) > 255 {
-		return a, false, problem.Invalid("Idempotency-Key", "1 to 255 bytes", strconv.Itoa(len(key)))
+	if idempotencyKey == "" || len(idempotencyKey) > 255 {
+		return a, false, problem.Invalid("Idempotency-Key", "1 to 255 bytes", strconv.Itoa(len(idempotencyKey)))
 	}
-	c.IdempotencyHash = identity.Sum([]byte(key)).String()
+	c.IdempotencyHash = identity.Sum([]byte(idempotencyKey)).String()
 	a, err = b.changeAccount(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		replayed = false
-		earlier, d, err := MoveDocs.Get(ctx, tx, MoveDocs.Key(id, c.IdempotencyHash))
+		earlier, d, err := IdempotentChangeDocs.Get(ctx, tx, IdempotentChangeDocs.Key(id, c.IdempotencyHash))
 		if err != nil {
 			return Change{}, err
 		}
@@ -346,7 +347,7 @@ func (b *Billing) changeBalanceOnce(ctx context.Context, id string, c Change, ke
 			replayed = true
 			return Change{}, nil
 		}
-		MoveDocs.Put(tx, store.Doc{Key: d.Key}, Change{Kind: c.Kind, Amount: c.Amount})
+		IdempotentChangeDocs.Put(tx, store.Doc{Key: d.Key}, Change{Kind: c.Kind, Amount: c.Amount})
 		if c.Kind == Credited {
 			return b.creditAfterDebt(ctx, tx, a, c)
 		}
@@ -383,8 +384,8 @@ func (b *Billing) addToBalance(ctx context.Context, tx *store.Tx, a *Account, am
 	return nil
 }
 
-// SetCreditLine sets the credit line of an account. It fails if the account has spent more of the old
-// line than the new line allows.
+// SetCreditLine sets the credit line of an account. It fails if the account has spent more of the
+// old line than the new line allows.
 func (b *Billing) SetCreditLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
 	if line < 0 || line > money.Max {
 		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))
@@ -447,8 +448,9 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
-// CheckActive returns an error if the account is suspended. It reads the account from the store.
-func (b *Billing) CheckActive(ctx context.Context, id string) error {
+// CheckAccountActive returns an error if the account is suspended. It reads the account from the
+// store.
+func (b *Billing) CheckAccountActive(ctx context.Context, id string) error {
 	a, err := b.Account(ctx, id)
 	if err != nil {
 		return err
@@ -461,7 +463,7 @@ func (b *Billing) recentAccount(ctx context.Context, id string) (Account, error)
 	return b.accountCache.getOrRead(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
 }
 
-func (b *Billing) checkActiveCached(ctx context.Context, id string) error {
+func (b *Billing) checkAccountActiveCached(ctx context.Context, id string) error {
 	a, err := b.recentAccount(ctx, id)
 	if err != nil {
 		return err
@@ -469,10 +471,10 @@ func (b *Billing) checkActiveCached(ctx context.Context, id string) error {
 	return a.checkActive()
 }
 
-// SetSuspended suspends an account or resumes it. While an account is suspended, its keys and the tokens
-// of its issuers cannot identify callers of vacants or clients of AGP, and calls that its links
-// would pay for are refused. Keys can still read the account and its receipts, pay in, revoke keys,
-// end links and cancel bookings. Accepted calls continue.
+// SetSuspended suspends an account or resumes it. While an account is suspended, its keys and the
+// tokens of its issuers cannot call vacants or use AGP. Calls that its links would pay for are
+// refused. Keys can still read the account and its receipts, pay in, revoke keys, end links and
+// cancel bookings. Accepted calls continue.
 func (b *Billing) SetSuspended(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err

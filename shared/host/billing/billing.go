@@ -1,9 +1,9 @@
 // Package billing manages the money of a host: accounts with their keys, links and payments, the
 // ledger of priced calls, and the sweep of their reminders.
 //
-// Amounts are integers in micro-dollars. A balance changes only in the commit of the row that gives
-// the reason, which is a row of the account (credit, line, adjustment, clawback) or a row of a
-// call. A balance never becomes negative. No amount is charged or refunded twice, because each
+// Amounts are integers in micro-dollars. A balance changes only in the commit of a row that gives
+// the reason. The row belongs to the account (credit, line, adjustment, clawback), a call or a
+// booking. A balance never becomes negative. No amount is charged or refunded twice, because each
 // change depends on a conditional write of a position.
 //
 // # The life of a priced call
@@ -11,7 +11,7 @@
 //  1. Quote finds the account by the key of the request or by the link of the caller's id. A call
 //     without an account is one of the day's free calls.
 //  2. Debit adds two writes to the commit of the request row: the hold, which takes the maximum
-//     price from one shard of the balance, and a reminder. If the shard is too small, Explain plans
+//     price from one shard of the balance, and a reminder. If the shard is too small, Replan plans
 //     the hold over several shards.
 //  3. If the price depends on tokens, Settle adds the release of the unused hold to the commit of
 //     the answer.
@@ -23,27 +23,27 @@
 //
 // To answer a call, a vacant may call other vacants. It pays for such a call like every caller:
 // with the link of its id, or with the free calls of the day. The first request and all calls that
-// follow from it are a walk. Quote gets the query of the first request, the root (call.Query.Root):
+// follow from it are a walk. The first request is the root of the walk. Quote gets the root
+// together with each later call (call.QuoteRequest.Root):
 //
 //   - A test key pays for no calls in its walk, and calls to priced vacants of other tenants are
 //     refused.
 //   - If the account of the root pays for a call, the call counts toward the root's daily caps. The
 //     amount that the account pays in the walk is limited by the key's limit per call and the
-//     request's max_price. This amount contains holds until calls are decided, and then charges. A
-//     refund makes room.
+//     request's max_price. An undecided call counts with its hold, a decided call with its charge.
 //   - If another account pays, for example the account of a vacant's owner, the limits of the root
 //     do not apply, because the money is not the first caller's.
 //   - Free calls are counted for the root's address.
 //   - If the root is a turn of a task, the account of the task pays for the calls of its own
-//     agents, as long as no vacant of another tenant is between them and the root. For the calls of
-//     another tenant's agent it pays only if the task has a budget, and it does not pay for agents
+//     agents, as long as no vacant of another tenant is between them and the root. It pays for the
+//     calls of another tenant's agent only if the task has a budget. It does not pay for agents
 //     below that agent.
 //
 // A walk runs in one process, which counts the amount in memory. If the process dies, the turn is
 // voided and not repeated, so the limit cannot be exceeded. A turn that runs later in another
-// process starts a walk in that process, because its task stores the credential of the request.
-// Each dispatch of a booking is a separate walk. After the first dispatch, the venue may spend only
-// its own price if there is a limit, because the sum of earlier dispatches is not known.
+// process starts a walk in that process with the credential that its task stores. Each dispatch of
+// a booking is a separate walk. If the cost of the booking is limited, the venue may spend only its
+// own price from the second dispatch on, because the cost of earlier dispatches is not known.
 //
 // # Crashes
 //
@@ -81,10 +81,10 @@ type Config struct {
 	KeyPrefix, AGPKeyPrefix string
 	// Quotas limits the keys and the links of an account.
 	Quotas quota.Quotas
-	// NewTokenChecker returns the checker of issuers' tokens (tokens.NewForBilling). If it is nil, the host
-	// rejects all tokens.
+	// NewTokenChecker returns the checker of issuers' tokens (tokens.NewForBilling). If it is nil, the
+	// host rejects all tokens.
 	NewTokenChecker func(TokenCheckerConfig) TokenChecker
-	// TokenCheckerConfig configures the checker. New sets Now and Issuers.
+	// TokensConfig configures the checker. New sets Now and Issuers.
 	TokensConfig TokenCheckerConfig
 }
 
@@ -139,8 +139,8 @@ type cachedValue[V any] struct {
 // maxCached limits the entries of a cache.
 const maxCached = 4096
 
-// getOrRead returns the cached value or reads it. It does not cache a value if this process has changed
-// any value since the read started.
+// getOrRead returns the cached value or reads it. It does not cache a value if this process has
+// changed any value since the read started.
 func (c *cache[K, V]) getOrRead(k K, now time.Time, read func() (V, error)) (V, error) {
 	c.mu.Lock()
 	e, changes := c.m[k], c.changes
@@ -168,8 +168,8 @@ func (c *cache[K, V]) invalidate(k K) {
 	delete(c.m, k)
 }
 
-// fullCounterCache records which daily counters are full, so that a call over a limit does not need a
-// failed commit.
+// fullCounterCache records which daily counters are full, so that a call over a limit does not need
+// a failed commit.
 type fullCounterCache struct {
 	mu  sync.Mutex
 	day string

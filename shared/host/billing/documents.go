@@ -12,8 +12,8 @@ import (
 // accountPartition contains the documents of an account, whose id replaces the star.
 const accountPartition = KindAccount + "#*"
 
-// keyUsePartition contains the counters for the AGP requests of a key, or of all keys with tier free
-// of an account.
+// keyUsePartition contains the AGP request counters of a key, or of all keys with tier free of an
+// account.
 const keyUsePartition = "keyuse#*"
 
 var (
@@ -38,9 +38,9 @@ var (
 		Shape: store.Shape{Name: "shard of a balance", Partition: "bal#*#*", Sort: "balance", Verify: store.VerifyWithRows},
 		Codec: store.CountCodec(),
 	}
-	// MoveDocs contains the changes that requests with an Idempotency-Key made. A key is the hash
-	// of the idempotency key.
-	MoveDocs = store.DocKind[Change]{
+	// IdempotentChangeDocs contains the changes that requests with an Idempotency-Key made. A key is
+	// the hash of the idempotency key.
+	IdempotentChangeDocs = store.DocKind[Change]{
 		Shape: store.Shape{Name: "idempotency key", Partition: accountPartition, Sort: "idem#*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[Change](1),
 	}
@@ -55,7 +55,7 @@ var (
 		Shape: store.Shape{Name: "key of an account", Partition: accountPartition, Sort: "key#*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[listedKey](1),
 	}
-	UseDocs = store.DocKind[keyUse]{
+	KeyUseDocs = store.DocKind[keyUse]{
 		Shape: store.Shape{Name: "use of a key", Partition: keyUsePartition, Sort: "use", Verify: store.VerifySkip},
 		Codec: store.JSONCodec[keyUse](1),
 	}
@@ -102,8 +102,8 @@ var (
 		Shape: store.Shape{Name: "counter of a day", Partition: "quota#*", Sort: "*", Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}
-	// ActiveDocs contains the agents that were seen in a minute.
-	ActiveDocs = store.DocKind[int64]{
+	// ActiveAgentDocs contains the agents that were seen in a minute.
+	ActiveAgentDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "agent of a minute", Partition: "active#*", Sort: "*", Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}

@@ -35,12 +35,13 @@ type IssuerOptions struct {
 	// Audiences lists the values that are accepted in aud, in addition to the URL of the called
 	// vacant or host.
 	Audiences []string `json:"audiences,omitempty"`
-	// SubjectDailyCap limits the amount that a subject spends in a UTC day, and TotalDailyCap limits the amount
-	// for all subjects together.
+	// SubjectDailyCap limits the amount that a subject spends in a UTC day, and TotalDailyCap limits
+	// the amount for all subjects together.
 	SubjectDailyCap money.Amount `json:"cap"`
 	TotalDailyCap   money.Amount `json:"most"`
-	// RequiredClaims contains the claims that a token must have, with their values. AllowAll states that
-	// no claims are required, so everyone with a token of the issuer can spend the account's money.
+	// RequiredClaims contains the claims that a token must have, with their values. AllowAll states
+	// that no claims are required, so everyone with a token of the issuer can spend the account's
+	// money.
 	RequiredClaims map[string]string `json:"require,omitempty"`
 	AllowAll       bool              `json:"anybody,omitempty"`
 	// Scopes contains the rights of a token. The default is call.
@@ -69,7 +70,8 @@ func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeAgents} }
 
 const DefaultSubjectClaim = "sub"
 
-// transferableNames lists parts of the names of claims whose values may pass from one person to another.
+// transferableNames lists parts of the names of claims whose values may pass from one person to
+// another.
 var transferableNames = []string{"mail", "name", "phone", "upn", "nick"}
 
 func (o *IssuerOptions) check() error {
@@ -233,8 +235,8 @@ func (b *Billing) Issuers(ctx context.Context) (issuers []Issuer, err error) {
 	return issuers, nil
 }
 
-// RecentIssuers returns the same issuers as Issuers, but is meant for use in requests: the result
-// may be a second old, and one request reads the issuers for all concurrent requests.
+// RecentIssuers returns the issuers for use in requests. The result may be a second old. Of several
+// concurrent requests, only one reads the issuers.
 func (b *Billing) RecentIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
 	case b.issuerReadLock <- struct{}{}:

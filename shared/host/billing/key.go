@@ -71,13 +71,13 @@ func Scopes() []Scope {
 
 func (s Scope) Description() string {
 	return map[Scope]string{
-		ScopeCall:    "call vacants, link callers and end the links that the key made",
+		ScopeCall:    "call vacants, link callers and end the links that the key created",
 		ScopeRead:    "read the account, its usage and its receipts",
-		ScopeManage:  "list, make and revoke keys, end any link, pay in, see and answer all bookings",
-		ScopeAGP:     "send envelopes of AGP; only with a tier",
-		ScopeVacants: "create and change the vacants of the account's tenant; only the operator gives it",
+		ScopeManage:  "list, create and revoke keys, end any link, pay in, see and answer all bookings",
+		ScopeAGP:     "send AGP envelopes; requires a tier",
+		ScopeVacants: "create and change the vacants of the account's tenant; only the operator grants it",
 		ScopeAgents:  "dispatch tasks to agents, and manage these tasks",
-		ScopeWork:    "do turns of the vacants of the account's tenant as a worker",
+		ScopeWork:    "run turns of the account tenant's vacants as a worker",
 	}[s]
 }
 
@@ -193,7 +193,7 @@ type Key struct {
 	DailyCap money.Amount `json:"cap,omitempty"`
 	// MaxPrice limits the price of a call or a booking. Zero means no limit.
 	MaxPrice money.Amount `json:"most,omitempty"`
-	// Tier, Quota and Agents are for AGP (KeyOptions).
+	// Tier, Quota and AgentIDs are for AGP (KeyOptions).
 	Tier      Tier      `json:"tier,omitempty"`
 	Quota     int64     `json:"quota,omitempty"`
 	AgentIDs  []string  `json:"agent_ids,omitempty"`
@@ -360,8 +360,8 @@ func IsSecret(secret string) bool {
 	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
-// BearerSecret returns the secret in a request's Authorization header, or "" if there is no such header.
-// Its errors do not contain the secret.
+// BearerSecret returns the secret in a request's Authorization header, or "" if there is no such
+// header. Its errors do not contain the secret.
 func BearerSecret(r *http.Request) (string, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) == 0 {
@@ -378,8 +378,8 @@ func BearerSecret(r *http.Request) (string, error) {
 // KeyRequirement is a condition for the key of a request.
 type KeyRequirement struct {
 	Scope Scope // "" accepts every scope
-	// AllowsTest also admits test keys. They read and change only the test data of their account, so an
-	// operation without test data must admit only live keys.
+	// AllowsTest also admits test keys. They read and change only the test data of their account, so
+	// an operation without test data must admit only live keys.
 	AllowsTest bool
 	// RequiresActive refuses keys of suspended accounts. The state of the account may be a second old.
 	RequiresActive bool
@@ -396,9 +396,9 @@ func CallRequirement() KeyRequirement {
 // ErrNoKey is the cause of the error that AuthenticateRequest returns for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// AuthenticateRequest returns the key of a request if it meets the demand. Every handler that
-// accepts account keys must call AuthenticateRequest.
-func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d KeyRequirement) (*Key, error) {
+// AuthenticateRequest returns the key of a request if the key meets the requirement. Every handler
+// that accepts account keys must call AuthenticateRequest.
+func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, requirement KeyRequirement) (*Key, error) {
 	secret, err := BearerSecret(r)
 	if err == nil && secret == "" {
 		err = problem.Wrap(problem.Unauthorized, ErrNoKey, "a key of an account is required: Authorization: Bearer KEY")
@@ -416,16 +416,16 @@ func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d Ke
 	switch {
 	case err != nil:
 		return nil, err
-	case k.Test && !d.AllowsTest:
+	case k.Test && !requirement.AllowsTest:
 		return nil, problem.New(problem.TestKeyNotAllowed, "this needs a live key, but %s… is a test key", k.Prefix)
-	case d.Scope != "" && !k.HasScope(d.Scope) && !k.HasScope(d.AltScope):
-		return nil, k.CheckScope(d.Scope)
-	case d.ExtraScope != "" && !k.HasScope(d.ExtraScope):
-		return nil, k.CheckScope(d.ExtraScope)
-	case !d.RequiresActive:
+	case requirement.Scope != "" && !k.HasScope(requirement.Scope) && !k.HasScope(requirement.AltScope):
+		return nil, k.CheckScope(requirement.Scope)
+	case requirement.ExtraScope != "" && !k.HasScope(requirement.ExtraScope):
+		return nil, k.CheckScope(requirement.ExtraScope)
+	case !requirement.RequiresActive:
 		return &k, nil
 	}
-	return &k, b.checkActiveCached(ctx, k.Account)
+	return &k, b.checkAccountActiveCached(ctx, k.Account)
 }
 
 func (b *Billing) authenticateKeyOrToken(ctx context.Context, r *http.Request, secret string) (Key, error) {
@@ -460,9 +460,9 @@ func (k *Key) Payer() *call.Payer {
 	return p
 }
 
-// RefreshPayer returns an error if the key or the token of a payer would be refused now. Otherwise, it
-// updates the caps of the payer's issuer, which the operator can change. The limits of a key never
-// change. Recheck is called when a task that the payer dispatched continues.
+// RefreshPayer returns an error if the key or the token of a payer would be refused now. Otherwise,
+// it updates the caps of the payer's issuer, which the operator can change. The limits of a key
+// never change. RefreshPayer is called when a task that the payer dispatched continues.
 func (b *Billing) RefreshPayer(ctx context.Context, p *call.Payer) error {
 	if p.Issuer != "" {
 		i, err := b.Issuer(ctx, p.Issuer)
@@ -479,7 +479,7 @@ func (b *Billing) RefreshPayer(ctx context.Context, p *call.Payer) error {
 			return problem.New(problem.ScopeRequired, "tokens of the issuer no longer have the scope %s", required)
 		}
 		p.DailyCap, p.IssuerDailyCap = i.SubjectDailyCap, i.TotalDailyCap
-		return b.checkActiveCached(ctx, p.Account)
+		return b.checkAccountActiveCached(ctx, p.Account)
 	}
 	a, err := b.activeAccount(ctx, p.Account)
 	if err != nil {

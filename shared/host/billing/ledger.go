@@ -24,8 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// paymentPlan contains the writes that pay for a call.
-type paymentPlan struct {
+// planState contains the writes that pay for a call.
+type planState struct {
 	account *Account
 	day     string
 	// holds take the price from shards of the balance. A refund goes to the first of these shards.
@@ -34,16 +34,16 @@ type paymentPlan struct {
 	counters []counter
 }
 
-// counter is a daily counter and the error that is returned if it is full. parts is the number of
-// parts into which the counter is divided, or 0. A call uses one part.
+// counter is a daily counter and the error that is returned if the counter is full. partCount is
+// the number of parts into which the counter is divided, or 0. A call uses one part.
 type counter struct {
 	store.Add
 	fullError error
 	partCount int
 }
 
-// freeCallParts is the number of parts into which the counter of all callers' free calls is divided. An
-// item of a DynamoDB table accepts only a thousand writes per second.
+// freeCallParts is the number of parts into which the counter of all callers' free calls is
+// divided, because a DynamoDB item accepts only a thousand writes per second.
 const freeCallParts = 16
 
 func (b *Billing) Quote(ctx context.Context, q call.QuoteRequest) (c call.PaymentPlan, err error) {
@@ -65,11 +65,11 @@ func (b *Billing) Quote(ctx context.Context, q call.QuoteRequest) (c call.Paymen
 	if q.Price.IsFree() {
 		return c, nil
 	}
-	payingQuery := &q
+	payingRequest := &q
 	if q.RootPays {
-		payingQuery = q.Root
+		payingRequest = q.Root
 	}
-	account, maker, limits, err := b.findPayer(ctx, payingQuery)
+	account, maker, limits, err := b.findPayer(ctx, payingRequest)
 	if err != nil {
 		return c, err
 	}
@@ -139,19 +139,19 @@ func (b *Billing) findPayer(ctx context.Context, q *call.QuoteRequest) (account 
 	return l.Account, l.Maker, []spendingLimit{{counterName: "link#" + q.Pair.Caller.String(), perDay: l.DailyCap}}, nil
 }
 
-func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingLimit) (c call.PaymentPlan, err error) {
+func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingLimit) (plan call.PaymentPlan, err error) {
 	raw, err := hex.DecodeString(a.ID)
-	if err != nil || len(raw) != len(c.Payer) {
-		return c, problem.New(problem.Damaged, "account %.80q has no id", a.ID)
+	if err != nil || len(raw) != len(plan.Payer) {
+		return plan, problem.New(problem.Damaged, "account %.80q has an invalid id", a.ID)
 	}
 	shard, err := b.randomIndex(a.Shards)
 	if err != nil {
-		return c, err
+		return plan, err
 	}
-	p := &paymentPlan{account: a, day: b.today()}
+	p := &planState{account: a, day: b.today()}
 	if existingHold := q.Hold; existingHold != nil {
 		if existingHold.Amount != q.Price.Hold() {
-			return c, problem.New(problem.Internal, "a hold of %s was debited for a call that needs a hold of %s", existingHold.Amount, q.Price.Hold())
+			return plan, problem.New(problem.Internal, "a hold of %s was debited for a call that needs a hold of %s", existingHold.Amount, q.Price.Hold())
 		}
 		return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: existingHold.Amount, Shard: existingHold.Shard, Version: q.Price.Version, LedgerState: p}, nil
 	}
@@ -159,7 +159,7 @@ func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingL
 	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
 	for _, limit := range append(limits, spendingLimit{counterName: "account#" + a.ID, perDay: a.DailyCap}) {
 		if limit.perCall > 0 && q.Price.Hold() > limit.perCall {
-			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), limit.perCall)
+			return plan, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), limit.perCall)
 		}
 		if limit.perDay > 0 {
 			p.counters = append(p.counters, counter{
@@ -173,13 +173,13 @@ func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingL
 
 // quoteFree plans one of the free calls of the day. A signing caller's calls are counted by caller
 // and by address, and a guest's calls only by address.
-func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (c call.PaymentPlan, err error) {
+func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (plan call.PaymentPlan, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
 	if isGuest && !price.AdmitsGuests() || !isGuest && !price.AdmitsSigners() {
-		return c, unpaidError(q, "the price is "+price.String())
+		return plan, unpaidError(q, "the price is "+price.String())
 	}
-	p := &paymentPlan{day: b.today()}
+	p := &planState{day: b.today()}
 	vacant := q.Pair.Vacant.String()
 	addCounter := func(counterName string, limit int64, holder string) {
 		p.counters = append(p.counters, counter{
@@ -193,14 +193,14 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (c call.P
 	if price.FreePerAddress > 0 {
 		mac, err := b.MAC(ctx, []byte(q.Address))
 		if err != nil {
-			return c, err
+			return plan, err
 		}
 		addCounter("address#"+hex.EncodeToString(mac[:16]), price.FreePerAddress, "address")
 	}
 	if price.FreeTotal > 0 {
 		n, err := b.randomIndex(freeCallParts)
 		if err != nil {
-			return c, err
+			return plan, err
 		}
 		addCounter(partName(n), partLimit(price.FreeTotal, n), "vacant")
 		p.counters[len(p.counters)-1].partCount = freeCallParts
@@ -210,7 +210,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (c call.P
 			dailyCounter.Add = allPartsCounter(p.day, vacant, price.FreeTotal)
 		}
 		if b.fullCounters.isFull(p.day, dailyCounter.Add) {
-			return c, dailyCounter.fullError
+			return plan, dailyCounter.fullError
 		}
 	}
 	return call.PaymentPlan{Kind: call.PaidByFreeCall, Version: price.Version, LedgerState: p}, nil
@@ -219,7 +219,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (c call.P
 func unpaidError(q *call.QuoteRequest, reason string) error {
 	howToPay := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
 	if q.Guest { // the host created the guest's id
-		howToPay = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
+		howToPay = "send the key of an account (" + keyHeader + "), which the operator of this host creates"
 	}
 	return problem.New(problem.PaymentRequired, "%s: %s", reason, howToPay)
 }
@@ -271,8 +271,8 @@ func (b *Billing) randomIndex(n int) (int, error) {
 	return int(binary.BigEndian.Uint32(r[:]) % uint32(n)), nil
 }
 
-func (b *Billing) Debit(pair call.Pair, c *call.PaymentPlan, r *call.RequestRow) []store.Write {
-	p := c.LedgerState.(*paymentPlan)
+func (b *Billing) Debit(pair call.Pair, plan *call.PaymentPlan, r *call.RequestRow) []store.Write {
+	p := plan.LedgerState.(*planState)
 	writes := make([]store.Write, 0, len(p.holds)+len(p.counters)+1)
 	for _, add := range p.holds {
 		writes = append(writes, add)
@@ -280,7 +280,7 @@ func (b *Billing) Debit(pair call.Pair, c *call.PaymentPlan, r *call.RequestRow)
 	for _, dailyCounter := range p.counters {
 		writes = append(writes, dailyCounter.Add)
 	}
-	if c.Hold > 0 {
+	if plan.Hold > 0 {
 		// The reminder leads Sweep to the call.
 		name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
 		data, _ := DueDocs.Encode(pair) // never fails for a pair
@@ -289,43 +289,43 @@ func (b *Billing) Debit(pair call.Pair, c *call.PaymentPlan, r *call.RequestRow)
 	return writes
 }
 
-func (b *Billing) Replan(ctx context.Context, q call.QuoteRequest, c *call.PaymentPlan, storeErr error) (call.PaymentPlan, error) {
+func (b *Billing) Replan(ctx context.Context, q call.QuoteRequest, plan *call.PaymentPlan, storeErr error) (call.PaymentPlan, error) {
 	var bounds *store.BoundsError
 	if !errors.As(storeErr, &bounds) {
-		return *c, storeErr // a reminder of this position already exists, so the data is damaged
+		return *plan, storeErr // a reminder of this position already exists, so the data is damaged
 	}
-	p := c.LedgerState.(*paymentPlan)
+	p := plan.LedgerState.(*planState)
 	for i, dailyCounter := range p.counters {
 		if dailyCounter.Key != bounds.Key {
 			continue
 		}
 		if dailyCounter.partCount > 0 {
-			return b.planOtherPart(ctx, &q, c, i)
+			return b.planOtherPart(ctx, &q, plan, i)
 		}
 		if p.account == nil {
 			b.fullCounters.recordFull(p.day, dailyCounter.Add)
 		}
-		return *c, dailyCounter.fullError
+		return *plan, dailyCounter.fullError
 	}
-	return b.holdAcrossShards(ctx, c, p)
+	return b.holdAcrossShards(ctx, plan, p)
 }
 
 // planOtherPart plans a free call with another part of the counter for all callers, or returns the
 // error of the counter if all parts are full.
-func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, c *call.PaymentPlan, index int) (call.PaymentPlan, error) {
-	oldPlan := c.LedgerState.(*paymentPlan)
+func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, plan *call.PaymentPlan, index int) (call.PaymentPlan, error) {
+	oldState := plan.LedgerState.(*planState)
 	vacant := q.Pair.Vacant.String()
 	hasRoom := make([]bool, freeCallParts)
 	g, gctx := errgroup.WithContext(ctx)
 	for n := range hasRoom {
 		g.Go(func() error {
-			d, err := b.Store.Doc(gctx, quotaKey(oldPlan.day, vacant+"#"+partName(n)))
+			d, err := b.Store.Doc(gctx, quotaKey(oldState.day, vacant+"#"+partName(n)))
 			hasRoom[n] = d.Number < partLimit(q.Price.FreeTotal, n)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return *c, err
+		return *plan, err
 	}
 	var parts []int
 	for n, isFree := range hasRoom {
@@ -334,52 +334,54 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, c *ca
 		}
 	}
 	if len(parts) == 0 {
-		b.fullCounters.recordFull(oldPlan.day, allPartsCounter(oldPlan.day, vacant, q.Price.FreeTotal))
-		return *c, oldPlan.counters[index].fullError
+		b.fullCounters.recordFull(oldState.day, allPartsCounter(oldState.day, vacant, q.Price.FreeTotal))
+		return *plan, oldState.counters[index].fullError
 	}
 	n, err := b.randomIndex(len(parts))
 	if err != nil {
-		return *c, err
+		return *plan, err
 	}
-	newPlan := *oldPlan
-	newPlan.counters = slices.Clone(oldPlan.counters)
-	newPlan.counters[index].Key, newPlan.counters[index].Max = quotaKey(oldPlan.day, vacant+"#"+partName(parts[n])), partLimit(q.Price.FreeTotal, parts[n])
-	newCharge := *c
-	newCharge.LedgerState = &newPlan
-	return newCharge, nil
+	newState := *oldState
+	newState.counters = slices.Clone(oldState.counters)
+	newState.counters[index].Key, newState.counters[index].Max = quotaKey(oldState.day, vacant+"#"+partName(parts[n])), partLimit(q.Price.FreeTotal, parts[n])
+	revisedPlan := *plan
+	revisedPlan.LedgerState = &newState
+	return revisedPlan, nil
 }
 
-// holdAcrossShards plans the hold over several shards. It refuses the call only if all shards
-// together do not cover the hold in two consecutive reads without a change between them.
-func (b *Billing) holdAcrossShards(ctx context.Context, c *call.PaymentPlan, oldPlan *paymentPlan) (call.PaymentPlan, error) {
+// holdAcrossShards plans the hold over several shards. Shards may change while they are read. The
+// call is refused only if two consecutive reads return the same shards, and their sum does not
+// cover the hold.
+func (b *Billing) holdAcrossShards(ctx context.Context, plan *call.PaymentPlan, oldState *planState) (call.PaymentPlan, error) {
 	var previous []store.Doc
 	for {
-		shards, err := b.readShards(ctx, oldPlan.account)
+		shards, err := b.readShards(ctx, oldState.account)
 		if err != nil {
-			return *c, err
+			return *plan, err
 		}
-		holds, missing := planDebits(oldPlan.account.ID, shards, c.Hold)
+		holds, missing := planDebits(oldState.account.ID, shards, plan.Hold)
 		if missing == 0 {
-			newPlan := *oldPlan
-			newPlan.holds = holds
-			newCharge := *c
-			newCharge.LedgerState, newCharge.Shard = &newPlan, 0
+			newState := *oldState
+			newState.holds = holds
+			revisedPlan := *plan
+			revisedPlan.LedgerState, revisedPlan.Shard = &newState, 0
 			for n := range 16 {
-				if BalanceKey(oldPlan.account.ID, n) == holds[0].Key {
-					newCharge.Shard = uint8(n)
+				if BalanceKey(oldState.account.ID, n) == holds[0].Key {
+					revisedPlan.Shard = uint8(n)
 				}
 			}
-			return newCharge, nil
+			return revisedPlan, nil
 		}
 		if slices.EqualFunc(previous, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
-			return *c, problem.Wrap(problem.PaymentRequired, errBalanceTooLow, "the account's balance of %s does not cover a call, which may cost %s: "+
-				"its tenant can pay in (vacancy account pay, POST %s), or the operator can credit it", sumShards(shards), c.Hold, CheckoutPath)
+			return *plan, problem.Wrap(problem.PaymentRequired, errBalanceTooLow, "the account's balance of %s does not cover a call, which may cost %s: "+
+				"its tenant can pay in (vacancy account pay, POST %s), or the operator can credit it", sumShards(shards), plan.Hold, CheckoutPath)
 		}
 		previous = shards
 	}
 }
 
-// planDebits plans how shards provide an amount, fullest shard first. short is the missing amount.
+// planDebits plans how shards provide an amount, fullest shard first. missing is the amount that
+// the shards lack.
 func planDebits(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, missing money.Amount) {
 	order := make([]int, len(shards))
 	for i := range order {
@@ -409,15 +411,15 @@ func (b *Billing) Settle(ctx context.Context, s call.SettlementRequest) (call.Fi
 		}
 		p = &version
 	}
-	var used call.Usage
+	var usage call.Usage
 	if s.Usage != nil {
-		used = *s.Usage
+		usage = *s.Usage
 	}
-	settled := call.FinalCharge{Charge: min(p.Charge(used.InputTokens, used.OutputTokens), money.Amount(row.Price))}
-	if unused := int64(row.Price) - int64(settled.Charge); unused > 0 {
-		settled.Writes = []store.Write{rowRefundWrite(row, unused)}
+	finalCharge := call.FinalCharge{Charge: min(p.Charge(usage.InputTokens, usage.OutputTokens), money.Amount(row.Price))}
+	if unused := int64(row.Price) - int64(finalCharge.Charge); unused > 0 {
+		finalCharge.Writes = []store.Write{rowRefundWrite(row, unused)}
 	}
-	return settled, nil
+	return finalCharge, nil
 }
 
 func rowRefundWrite(row *call.RequestRow, amount int64) store.Write {

@@ -94,14 +94,14 @@ func (b *Billing) LinkBy(ctx context.Context, actor *Key, account, claimText str
 	return l, err
 }
 
-// Unlink ends the link of a caller to an account, on behalf of the holder of the key by, or of the
-// operator if by is nil.
+// Unlink ends the link of a caller to an account, on behalf of the holder of the key actor, or of
+// the operator if actor is nil.
 func (b *Billing) Unlink(ctx context.Context, actor *Key, account string, caller identity.ID) error {
 	return b.unlinkCaller(ctx, actor, account, caller, "")
 }
 
-// UnlinkByClaim ends the link of the caller who signed the claim, whichever account pays for the caller.
-// The claim must not name an account.
+// UnlinkByClaim ends the link of the caller who signed the claim, whichever account pays for the
+// caller. The claim must not name an account.
 func (b *Billing) UnlinkByClaim(ctx context.Context, claimText string) error {
 	c, err := b.verifyClaim(ctx, claimText)
 	if err != nil {
@@ -181,8 +181,8 @@ func (b *Billing) verifyClaim(ctx context.Context, claimText string) (claim.Paym
 	return c, c.Verify(self, b.Now())
 }
 
-// loadLinkForClaim reads the link of the claim's caller. It returns an error if the claim is not later than
-// the caller's last claim, because it may then be replayed.
+// loadLinkForClaim reads the link of the claim's caller. It returns an error if the claim is not
+// later than the caller's last claim, because it may then be replayed.
 func (b *Billing) loadLinkForClaim(ctx context.Context, tx *store.Tx, c *claim.PaymentClaim, claimText string) (s storedLink, err error) {
 	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == claimText && !(s.Ended && c.Account != "") {
 		return s, err

@@ -109,14 +109,14 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	for i, a := range accounts {
 		w.wantBalance(a, credit-money.Amount(charged[i].Load()))
 		var paid usage.Counts
-		w.must(usage.EachPaid(t.Context(), file, a.ID, time.Time{}, time.Time{}, func(h usage.Hour) error { paid.Add(h.Counts); return nil }))
+		w.must(usage.EachPaidHour(t.Context(), file, a.ID, time.Time{}, time.Time{}, func(h usage.Hour) error { paid.Add(h.Counts); return nil }))
 		if int64(paid.Charge) != charged[i].Load() {
 			t.Errorf("usage of %s is %d, its answers cost %d", a.Tenant, paid.Charge, charged[i].Load())
 		}
 		total.Add(paid)
 	}
 	var earned usage.Counts
-	w.must(usage.EachOwned(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
+	w.must(usage.EachOwnedHour(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
 	if earned != total || earned.Answers != uint64(answers.Load()) || earned.Answers+earned.Voids != uint64(*calls) {
 		t.Errorf("earned %+v, paid %+v; %d calls of which %d were answered", earned, total, *calls, answers.Load())
 	}

@@ -22,11 +22,11 @@ const (
 // Payments is a payment provider, such as Stripe. It must be safe for concurrent use. If the
 // operator has not set its keys, the errors of both methods are NotFound.
 type Payments interface {
-	// CreateCheckout creates a page for a payment to an account. A repeated key returns the same page. If
-	// key is "", each call creates a page.
-	CreateCheckout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
+	// CreateCheckout creates a page for a payment to an account. A repeated idempotency key
+	// returns the same page. If the idempotency key is "", each call creates a page.
+	CreateCheckout(ctx context.Context, account string, amount money.Amount, idempotencyKey string) (Checkout, error)
 	// ParseEvent verifies the signature of a provider's webhook and parses the event of a payment. If
-	// the webhook is about something else, Event returns the zero Event. If the provider did not
+	// the webhook is about something else, ParseEvent returns the zero Event. If the provider did not
 	// sign the webhook in the last five minutes, the error is Malformed.
 	ParseEvent(ctx context.Context, signature string, body []byte) (Event, error)
 }
@@ -55,7 +55,7 @@ type Event struct {
 	PaymentID     string       // provider's id of the payment
 	Account       string       // account that gets the payment, if it was paid
 	Paid          money.Amount // amount of the payment, if it was paid
-	RefundedTotal money.Amount // sum of all refunds of the payment, without those that had failed by then
+	RefundedTotal money.Amount // sum of all refunds of the payment, except refunds that had failed by then
 	RefundID      string       // id of the refund that is reported, or ""
 	RefundReport  Refund
 	DisputeID     string // id of the dispute that is reported, or ""
@@ -84,8 +84,8 @@ const (
 	DisputeWon  DisputeState = "won"
 )
 
-// Payment is the state of a payment. Its account has received Paid minus Taken. When SettlePayment
-// has returned, Taken equals the sum of refunds and disputes.
+// Payment is the state of a payment. Its account has received Paid minus Withdrawn. When
+// SettlePayment has returned, Withdrawn equals the sum of refunds and disputes.
 type Payment struct {
 	// Account is "" until the event of the payment itself arrives.
 	Account string       `json:"account,omitempty"`
@@ -98,11 +98,11 @@ type Payment struct {
 	Withdrawn money.Amount `json:"taken,omitempty"`
 }
 
-// refundedAmount returns the sum of the refunds that have not failed and of the open or lost disputes, at
-// most Paid. The operator chooses which events the provider sends, so the highest total may include
-// refunds without their own event. Their sum is the part of this total that exceeds the sum of all
-// known refunds, including failed refunds. A refund is never counted twice, because a total never
-// exceeds the sum of all refunds.
+// refundedAmount returns the sum of refunds that have not failed and of open or lost disputes, at
+// most Paid. Some refunds may have no event of their own, because the operator chooses which events
+// the provider sends. The sum of such refunds is the part of RefundedTotal that exceeds the sum of
+// all known refunds, including failed refunds. A refund is never counted twice, because
+// RefundedTotal never exceeds the sum of all refunds.
 func (p *Payment) refundedAmount() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {
@@ -143,15 +143,15 @@ func (p *Payment) merge(e *Event) (changed bool) {
 	return true
 }
 
-// unknownPaymentRetention is the time for which refunds and disputes of an unknown payment are stored. They may
-// arrive before the payment's own event, which the provider retries for three days, or may belong
-// to another business.
+// unknownPaymentRetention is the time for which refunds and disputes of an unknown payment are
+// stored. They may arrive before the payment's own event, which the provider retries for three
+// days, or may belong to another business.
 const unknownPaymentRetention = 30 * 24 * time.Hour
 
 // SettlePayment applies an event of a provider to the account. It credits a payment once, and takes
 // refunds and disputes from the balance. If the balance is too small, the account owes the rest and
-// is suspended. A repeated event has no effect, unless a crash left the event incomplete.
-// SettlePayment then completes it.
+// is suspended. A repeated event completes what a crash left incomplete, and otherwise has no
+// effect.
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {
@@ -168,7 +168,7 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	return b.applyRefunds(ctx, account, e.PaymentID)
 }
 
-// loadPayment reads a payment in a transaction. put writes the current value of p.
+// loadPayment reads a payment in a transaction. save writes the current value of p.
 func (b *Billing) loadPayment(ctx context.Context, tx *store.Tx, id string) (p *Payment, save func(), err error) {
 	stored, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
 	p = &stored

@@ -17,29 +17,29 @@ import (
 // to the commit of the purchased item.
 type Purchase struct {
 	billing *Billing
-	charge  call.PaymentPlan
+	plan    call.PaymentPlan
 }
 
 // PlanPurchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
-// PriceAboveMax, PaymentRequired or SpendCap. Only Replan returns the last two.
+// PriceAboveMax, PaymentRequired or SpendCapReached. Only Replan returns the last two.
 func (b *Billing) PlanPurchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.activeAccount(ctx, k.Account)
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.quotePaid(&call.QuoteRequest{Price: &price.Price{Flat: amount}}, &a, []spendingLimit{{counterName: "key#" + k.ID, perDay: k.DailyCap, perCall: k.MaxPrice}})
+	plan, err := b.quotePaid(&call.QuoteRequest{Price: &price.Price{Flat: amount}}, &a, []spendingLimit{{counterName: "key#" + k.ID, perDay: k.DailyCap, perCall: k.MaxPrice}})
 	if err != nil {
 		return nil, err
 	}
-	return &Purchase{b, c}, nil
+	return &Purchase{b, plan}, nil
 }
 
 func (p *Purchase) Writes() (writes []store.Write) {
-	plan := p.charge.LedgerState.(*paymentPlan)
-	for _, add := range plan.holds {
+	state := p.plan.LedgerState.(*planState)
+	for _, add := range state.holds {
 		writes = append(writes, add)
 	}
-	for _, dailyCounter := range plan.counters {
+	for _, dailyCounter := range state.counters {
 		writes = append(writes, dailyCounter.Add)
 	}
 	return writes
@@ -57,12 +57,12 @@ func (p *Purchase) Replan(ctx context.Context, err error) error {
 	if !isOwnWrite {
 		return err
 	}
-	c, err := p.billing.Replan(ctx, call.QuoteRequest{}, &p.charge, err)
-	p.charge = c
+	plan, err := p.billing.Replan(ctx, call.QuoteRequest{}, &p.plan, err)
+	p.plan = plan
 	return err
 }
 
-func (p *Purchase) Shard() int { return int(p.charge.Shard) }
+func (p *Purchase) Shard() int { return int(p.plan.Shard) }
 
 func RefundWrite(account [32]byte, shard int, amount money.Amount) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(account[:]), shard), Delta: int64(amount), Max: math.MaxInt64}

@@ -16,13 +16,13 @@ import (
 // A cap limits the spending of its key per day. A key with a cap can create only keys that cannot
 // spend, because each new key would have its own cap. A link spends without the limits of the key
 // that created it: it is not for tests, does not expire and has its own cap. Therefore, only a key
-// that may call vacants, is not for tests, does not expire and has neither a cap nor a limit per
-// call can link callers. A link ends with its key (tree.go).
+// without such limits can link callers: a live key that may call vacants, does not expire, and has
+// neither a cap nor a limit per call. A link ends with its key (tree.go).
 //
-// A test key cannot read or change data that live keys use. Demand.AllowsTest admits it to an operation,
-// and CanSee hides live keys from it. Every other key with the scope manage can revoke any key and
-// end any link. This only removes rights, and a leaked key must be revoked quickly. A key without
-// the scope manage can end only the links that it created.
+// A test key cannot read or change data that live keys use. KeyRequirement.AllowsTest admits it to
+// an operation, and CanSee hides live keys from it. Every other key with the scope manage can
+// revoke any key and end any link. This only removes rights, and a leaked key must be revoked
+// quickly. A key without the scope manage can end only the links that it created.
 
 // checkCanMake returns an error if the new key would have rights that k lacks. The scopes of o must
 // be set.
@@ -61,8 +61,8 @@ func (k *Key) checkCanMake(o *KeyOptions) error {
 		return excessError("expires", "a time until "+k.Expires.Format(time.RFC3339), got)
 	}
 	if len(k.AgentIDs) > 0 && slices.Contains(o.Scopes, ScopeAGP) {
-		outside := slices.ContainsFunc(o.AgentIDs, func(a string) bool { return !slices.Contains(k.AgentIDs, a) })
-		if len(o.AgentIDs) == 0 || outside {
+		hasOtherAgent := slices.ContainsFunc(o.AgentIDs, func(a string) bool { return !slices.Contains(k.AgentIDs, a) })
+		if len(o.AgentIDs) == 0 || hasOtherAgent {
 			return excessError("agent_ids", fmt.Sprintf("some of %q", k.AgentIDs), fmt.Sprintf("%q", o.AgentIDs))
 		}
 	}
@@ -104,8 +104,8 @@ func (k *Key) checkCanLink() error {
 }
 
 // checkStillValid returns an error if k was revoked or has expired since its request was
-// authenticated, or is in a tree that is being ended. Both the change by k and a revocation write
-// the account, so one of them detects the other.
+// authenticated, or is in a tree that is being ended. The change by k and a revocation both write
+// the account, so they conflict, and the later commit detects the earlier one.
 func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
 	if k == nil {
 		return nil

@@ -369,7 +369,7 @@ func TestFreeKeysShareTheQuotaOfTheirAccount(t *testing.T) {
 		k, _, err := w.billing.MakeKey(t.Context(), account.ID, o)
 		w.must(err)
 		w.clock.Advance(time.Second)
-		if left, err := w.billing.CheckUse(t.Context(), &k); err != nil {
+		if left, err := w.billing.CheckQuota(t.Context(), &k); err != nil {
 			return err
 		} else if left.Limit == 0 && o.Tier == billing.Free {
 			t.Error("a free key has no limit")

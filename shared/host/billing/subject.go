@@ -86,8 +86,8 @@ func (b *Billing) Subjects(ctx context.Context, account string) (subjects []Name
 	return subjects, nil
 }
 
-// ForgetSubject deletes the name of an account's subject. The next request of the subject stores it
-// again.
+// ForgetSubject deletes the name of an account's subject. The next request of the subject stores
+// the name again.
 func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
 	key := SubjectDocs.Key(account, id)
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -96,7 +96,7 @@ func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s Name
 			return err
 		}
 		if d.Version == 0 {
-			return problem.New(problem.NotFound, "the account has no name of a subject %.40q", id)
+			return problem.New(problem.NotFound, "the account has no stored name for the subject %.40q", id)
 		}
 		tx.Delete(d.Key)
 		return nil

@@ -16,13 +16,13 @@ import (
 // A tree consists of a key, all keys that it or its descendants created, and the links that these
 // keys created. RevokeKey ends a tree:
 //
-//  1. One commit revokes the key and adds it to Account.EndingTrees. From then on, AuthenticateRequest
-//     refuses the other keys of the tree, Quote treats its links as ended, and checkStillValid
-//     refuses new keys and links of its keys, so that the tree cannot grow.
+//  1. One commit revokes the key and adds it to Account.EndingTrees. From then on,
+//     AuthenticateRequest refuses the other keys of the tree, Quote treats its links as ended, and
+//     checkStillValid refuses new keys and links of its keys, so that the tree cannot grow.
 //  2. Each further commit ends as many keys and links of the tree as a commit can contain, because
 //     a tree may have more keys than a commit may have writes.
-//  3. The last commit removes the key from Account.EndingTrees when no process can still have a link of
-//     the tree in its cache.
+//  3. The last commit removes the key from Account.EndingTrees when no process can still have a
+//     link of the tree in its cache.
 //
 // After a crash, the next RevokeKey of the account or the sweeper (EndTrees) continues.
 //
@@ -83,9 +83,10 @@ func (k *Key) endTime(now time.Time) time.Time {
 	return k.RevokedAt
 }
 
-// makeRoomForKey returns an error if the account or the maker may not have another key. If the account
-// lists too many ended keys, makeRoomForKey deletes the key that ended first. It does not delete a key
-// whose tree has a link or a usable key, so that the tree can be ended with the id of the key.
+// makeRoomForKey returns an error if the account or the maker may not have another key. If the
+// account lists too many ended keys, makeRoomForKey deletes the key that ended first. It does not
+// delete a key whose tree has a link or a usable key, so that the tree can be ended with the id of
+// the key.
 func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	keys, err := b.listKeys(ctx, a.ID)
 	if err != nil {
@@ -140,8 +141,8 @@ func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, 
 type EndedKeysAndLinks struct {
 	Keys  []Key  `json:"ended_keys,omitempty"`
 	Links []Link `json:"ended_links,omitempty"`
-	// KeysWithoutMaker and LinksWithoutMaker count the account's usable keys and its links whose
-	// maker was not recorded. RevokeKey ends such a key only by its own id.
+	// KeysWithoutMaker and LinksWithoutMaker count the account's usable keys and its links whose maker
+	// was not recorded. RevokeKey ends such a key only if it is called with the key's own id.
 	KeysWithoutMaker  int `json:"keys_without_maker,omitempty"`
 	LinksWithoutMaker int `json:"links_without_maker,omitempty"`
 }
@@ -152,7 +153,7 @@ type Revocation struct {
 	EndedKeysAndLinks
 }
 
-// RevokeKey revokes a key of an account and ends its tree from the next request on. by is the
+// RevokeKey revokes a key of an account and ends its tree from the next request on. actor is the
 // revoking key, or nil for the operator. A second call ends the rest of the tree that remained
 // after a crash or RevokeSingleKey.
 func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string) (r Revocation, err error) {
@@ -164,7 +165,7 @@ func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string)
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it created; recording their end is not complete, and continues within minutes or when you run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
-	// Other trees of the account may also have ended, but the holder of by may not be allowed to
+	// Other trees of the account may also have ended, but the holder of actor may not be allowed to
 	// know their keys.
 	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
 	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
@@ -191,7 +192,7 @@ func (b *Billing) RevokeSingleKey(ctx context.Context, actor *Key, account, id s
 	return k, err
 }
 
-// markRevoked revokes a key. begun reports whether it added the key to Account.EndingTrees.
+// markRevoked revokes a key. startedEnding reports whether it added the key to Account.EndingTrees.
 func (b *Billing) markRevoked(ctx context.Context, actor *Key, account, id string, endsTree bool) (k Key, startedEnding bool, err error) {
 	if id == "" || strings.Trim(id, alphabet) != "" || len(id) > 64 {
 		return k, false, problem.New(problem.NotFound, "no such key")
@@ -222,7 +223,7 @@ func (b *Billing) markRevoked(ctx context.Context, actor *Key, account, id strin
 		if err == nil && endingDoc.Version == 0 {
 			EndingDocs.Put(tx, endingDoc, account)
 		}
-		if c.Kind == "" { // otherwise change writes the account
+		if c.Kind == "" { // otherwise changeAccount writes the account
 			AccountDocs.Put(tx, store.Doc{Key: AccountKey(account)}, *a)
 		}
 		return c, err
@@ -257,9 +258,9 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	return n, errors.Join(errs...)
 }
 
-// endAccountTrees completes all revocations of an account. begun reports whether the caller started the
-// revocation of the key id. For all other trees, endTree waits until the link caches of other
-// processes have expired, because another process may just have ended links.
+// endAccountTrees completes all revocations of an account. startedEnding reports whether the caller
+// started the revocation of the key id. In every other tree, another process may just have ended
+// links, so endTree waits until the link caches of other processes have expired.
 func (b *Billing) endAccountTrees(ctx context.Context, account, id string, startedEnding bool) (ended EndedKeysAndLinks, err error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -272,8 +273,8 @@ func (b *Billing) endAccountTrees(ctx context.Context, account, id string, start
 	return ended, err
 }
 
-// maxEndedPerCommit limits the keys and links that a commit ends. Each of them takes two writes, and the
-// account and its row take one write each.
+// maxEndedPerCommit limits the keys and links that a commit ends. Each of them takes two writes,
+// and the account and its row take one write each.
 const maxEndedPerCommit = (store.MaxWrites - 2) / 2
 
 func (b *Billing) endTree(ctx context.Context, account, root string, startedEnding bool, ended *EndedKeysAndLinks) error {

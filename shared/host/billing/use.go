@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// requestsPerSecond is the number of AGP requests that a key may send per second, and the size of its burst.
+	// requestsPerSecond is the number of AGP requests that a key may send per second, and the size of
+	// its burst.
 	requestsPerSecond = 20
-	// maxAgentsPerMinute limits the agents that the document of a key's use lists per minute, so that the
-	// document stays below a kilobyte.
+	// maxAgentsPerMinute limits the agents that the document of a key's use lists per minute, so that
+	// the document stays below a kilobyte.
 	maxAgentsPerMinute = 32
 )
 
@@ -23,11 +24,11 @@ const (
 type keyUse struct {
 	Day         string    `json:"day"`
 	Count       int64     `json:"count"`  // number of requests on Day
-	RateTokens  float64   `json:"tokens"` // requests that the rate limit allowed at once at the time At
+	RateTokens  float64   `json:"tokens"` // requests that the rate limit allowed in one burst at TokensAt
 	TokensAt    time.Time `json:"at"`
 	LastUsed    time.Time `json:"last"`
-	Minute      int64     `json:"minute"`           // minute of Agents
-	AgentHashes []string  `json:"agents,omitempty"` // hashes of the names
+	Minute      int64     `json:"minute"`           // minute of AgentHashes
+	AgentHashes []string  `json:"agents,omitempty"` // hashes of the agents' names
 }
 
 func hashAgent(agent string) string {
@@ -45,18 +46,18 @@ func freeUseKey(k *Key) store.Key {
 
 func (k *Key) hasSharedQuota() bool { return k.Tier == Free && k.Quota == 0 }
 
-func (b *Billing) loadUse(ctx context.Context, from store.Reader, key string) (keyUse, error) {
-	u, _, err := UseDocs.Get(ctx, from, UseDocs.Key(key))
+func (b *Billing) loadUse(ctx context.Context, reader store.Reader, key string) (keyUse, error) {
+	u, _, err := KeyUseDocs.Get(ctx, reader, KeyUseDocs.Key(key))
 	return u, err
 }
 
 // loadQuotaUse returns the use of a key. If the key shares its quota, Count is the account's count.
-func (b *Billing) loadQuotaUse(ctx context.Context, from store.Reader, k *Key) (keyUse, error) {
-	u, err := b.loadUse(ctx, from, k.ID)
+func (b *Billing) loadQuotaUse(ctx context.Context, reader store.Reader, k *Key) (keyUse, error) {
+	u, err := b.loadUse(ctx, reader, k.ID)
 	if err != nil || !k.hasSharedQuota() {
 		return u, err
 	}
-	day, d, err := FreeUseDocs.Get(ctx, from, freeUseKey(k))
+	day, d, err := FreeUseDocs.Get(ctx, reader, freeUseKey(k))
 	u.Day, u.Count = day, d.Number
 	return u, err
 }
@@ -81,12 +82,12 @@ func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
 	if e.isDailyQuota {
-		return problem.New(problem.TooManyRequests, "the limit of %d requests a day is reached (all keys of an account with tier free share one limit); try again after 00:00 UTC", e.Limit)
+		return problem.New(problem.TooManyRequests, "the limit of %d requests a day for a key is reached (with tier free, all keys of an account share one limit); try again after 00:00 UTC", e.Limit)
 	}
 	return problem.New(problem.TooManyRequests, "the limit of %d requests a second for a key is reached", requestsPerSecond)
 }
 
-func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
+func (b *Billing) CheckQuota(ctx context.Context, k *Key) (Allowance, error) {
 	u, err := b.loadQuotaUse(ctx, b.Store, k)
 	if err != nil {
 		return Allowance{}, store.AsProblem(err)
@@ -94,24 +95,24 @@ func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
 	return b.countRequest(&u, k, "")
 }
 
-// CountUse adds to tx the count of an answered request of a key for an agent. fresh reports whether
-// it is the agent's first request of the minute. If concurrent requests have used the quota, the
-// error is a *QuotaError.
+// CountUse counts, in tx, an answered request of a key for an agent. isFirstOfMinute reports
+// whether it is the agent's first request of the minute. If concurrent requests have used the
+// quota, the error is a *QuotaError.
 func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (allowance Allowance, isFirstOfMinute bool, err error) {
 	u, err := b.loadQuotaUse(ctx, tx, k)
 	if err != nil {
 		return allowance, false, err
 	}
 	previousAgents := u.AgentHashes
-	sameMinute := u.Minute == minuteOf(b.Now())
+	isSameMinute := u.Minute == minuteOf(b.Now())
 	if allowance, err = b.countRequest(&u, k, agent); err != nil {
 		return allowance, false, err
 	}
-	UseDocs.Put(tx, store.Doc{Key: UseDocs.Key(k.ID)}, u)
+	KeyUseDocs.Put(tx, store.Doc{Key: KeyUseDocs.Key(k.ID)}, u)
 	if k.hasSharedQuota() {
 		FreeUseDocs.Put(tx, store.Doc{Key: freeUseKey(k), Number: u.Count}, u.Day)
 	}
-	return allowance, !sameMinute || !slices.Contains(previousAgents, hashAgent(agent)), nil
+	return allowance, !isSameMinute || !slices.Contains(previousAgents, hashAgent(agent)), nil
 }
 
 func (b *Billing) countRequest(u *keyUse, k *Key, agent string) (a Allowance, err error) {
@@ -148,7 +149,7 @@ func (b *Billing) countRequest(u *keyUse, k *Key, agent string) (a Allowance, er
 // CountActiveAgents counts the agent for five minutes.
 func (b *Billing) AgentSeenWrite(agent string) store.Write {
 	now := b.Now().UTC()
-	return store.Add{Key: ActiveDocs.Key(formatMinute(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
+	return store.Add{Key: ActiveAgentDocs.Key(formatMinute(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
 // MaxActive limits the number that CountActiveAgents returns.
@@ -161,7 +162,7 @@ func formatMinute(minute int64) string { return strconv.FormatInt(minute, 10) }
 func (b *Billing) CountActiveAgents(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {
-		for d, err := range store.Documents(ctx, b.Store, ActiveDocs.Range(formatMinute(minute))) {
+		for d, err := range store.Documents(ctx, b.Store, ActiveAgentDocs.Range(formatMinute(minute))) {
 			if err != nil {
 				return 0, store.AsProblem(err)
 			}

@@ -10,11 +10,11 @@
 //  1. Confirm commits row 1, the booking, its usage event, the debit and a reminder. The debit is
 //     the price of the booking plus the maximum charge for the venue's call, which is held. Then
 //     Confirm sends the booking to the queue and waits a short time for the venue.
-//  2. HandleMessage dispatches the booking. The state becomes dispatched before the venue is called.
-//     A guest key of the booking signs the envelope, so that bookings of one venue run in parallel. The
-//     commit that accepts the call moves the held money to the call's request row, which names the
-//     account as payer. From then on, the call is charged or refunded like any other call. If a
-//     later dispatch makes another call, the same price is held again.
+//  2. HandleMessage dispatches the booking. The state becomes dispatched before the venue is
+//     called. A guest key of the booking signs the envelope, so that bookings of one venue run in
+//     parallel. The commit that accepts the call moves the held money to the call's request row,
+//     which names the account as payer. From then on, the call is charged or refunded like any
+//     other call. If a later dispatch makes another call, the same price is held again.
 //  3. The venue's answer changes the state to accepted, rejected or, with a result, completed.
 //  4. Sweep handles due reminders: it dispatches again, and expires or completes bookings.
 //
@@ -23,8 +23,8 @@
 // If the venue's call is never accepted, the held money is refunded when the booking stops waiting
 // for the venue. A crash before the commit of step 1 leaves only the guest's details, which expire.
 // If the host crashes after step 1, the reminder dispatches the booking. If the host crashes after
-// step 2, the reminder sends the same bytes again to a venue on this host, which returns the same
-// answer. A dispatch to a venue on another host counts as failed.
+// step 2, the reminder depends on the venue. A venue on this host gets the same bytes again and
+// returns the same answer. A dispatch to a venue on another host counts as failed.
 package booking
 
 import (
@@ -71,10 +71,12 @@ const (
 	detailsRetention = 30 * 24 * time.Hour
 	// answerTimeout is the time in which a venue must answer. A dispatch that takes longer has failed.
 	answerTimeout = 2 * time.Minute
-	// venueCallTimeout limits the turn of a venue on this host, and the call to a venue on another host. It is
-	// shorter than answerTimeout, so that the answer arrives before the dispatch counts as failed.
+	// venueCallTimeout limits the turn of a venue on this host, and the call to a venue on another
+	// host. It is shorter than answerTimeout, so that the answer arrives before the dispatch counts as
+	// failed.
 	venueCallTimeout = 90 * time.Second
-	// confirmRetention is the time for which a repeated confirm returns the booking of the first confirm.
+	// confirmRetention is the time for which a repeated confirm returns the booking of the first
+	// confirm.
 	confirmRetention = 24 * time.Hour
 )
 
@@ -94,8 +96,8 @@ type Config struct {
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
 	// BaseURL returns the base URL of the host's AGP endpoints.
 	BaseURL func(context.Context) (string, error)
-	// FindByShortID returns the id of the listed vacant whose id starts with the 12 digits short, or the
-	// zero id.
+	// FindByShortID returns the id of the listed vacant whose id starts with the 12 digits short, or
+	// the zero id.
 	FindByShortID func(ctx context.Context, short string) (identity.ID, error)
 	// Outbound sends requests to venues on other hosts. If it is nil, these venues cannot be
 	// booked.
@@ -120,7 +122,7 @@ func (s *Service) updater() store.Updater {
 	return store.Updater{Store: s.Store, Rand: s.Rand, Wait: s.Wait}
 }
 
-func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+func (s *Service) currentMicrosecond() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
 func (s *Service) reminders() due.Reminders {
 	return due.Reminders{Kind: DueDocs.Shape, Updater: s.updater(), Now: s.Now}
@@ -170,8 +172,8 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// isAboutToChange reports whether the booking waits for its venue, or has no start and is about to be
-// completed because the venue has returned a result.
+// isAboutToChange reports whether the booking waits for its venue or is about to be completed. A
+// booking without a start is completed when the venue returns a result.
 func (b *Booking) isAboutToChange() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.HasResult && b.Start.IsZero()
 }
@@ -184,12 +186,14 @@ func (b *Booking) awaitsVenue() bool {
 type storedBooking struct {
 	Booking
 	Shard int `json:"shard"`
-	// DailyCap is the daily cap of the key that created the booking. It also applies to the venue's call.
+	// DailyCap is the daily cap of the key that created the booking. It also applies to the venue's
+	// call.
 	DailyCap money.Amount `json:"cap,omitempty"`
 	// MaxCost limits the cost of the booking together with the calls that the venue makes for it. It
 	// is the lower of the key's limit and the confirm's limit. Zero means no limit.
 	MaxCost money.Amount `json:"most,omitempty"`
-	// OccupiesSlot reports whether the guests are counted in the slot at the booking's start (SlotDocs).
+	// OccupiesSlot reports whether the guests are counted in the slot at the booking's start
+	// (SlotDocs).
 	OccupiesSlot bool      `json:"slot,omitempty"`
 	Due          time.Time `json:"due,omitzero"` // due time of its reminder
 	ChangeIDs    []string  `json:"events,omitempty"`
@@ -319,7 +323,8 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 	return history, nil
 }
 
-// ListVenueBookings returns a page of a venue's bookings, oldest first, and the cursor of the next page.
+// ListVenueBookings returns a page of a venue's bookings, oldest first, and the cursor of the next
+// page.
 func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, cursor string, n int) (bookings []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, BookingDocs.IndexRange(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
@@ -330,8 +335,8 @@ func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, curs
 	return bookings, next, store.AsProblem(err)
 }
 
-// ListAccountBookings returns a page of an account's bookings, oldest first, and the cursor of the next page.
-// A page may have fewer than n bookings.
+// ListAccountBookings returns a page of an account's bookings, oldest first, and the cursor of the
+// next page. A page may have fewer than n bookings.
 func (s *Service) ListAccountBookings(ctx context.Context, account, cursor string, n int) (bookings []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, EventDocs.Range(account), n, cursor)
 	for _, d := range docs {

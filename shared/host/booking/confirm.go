@@ -24,7 +24,7 @@ import (
 type Request struct {
 	From      string // sender as stated by the key's holder
 	Agent     string // part of From that names the agent
-	Venue     string // reference to the venue in a form that Find accepts
+	Venue     string // reference to the venue in a form that FindVenue accepts
 	Start     time.Time
 	PartySize int64
 	Details   Details
@@ -65,28 +65,29 @@ func confirmKey(keyID, idempotencyKey string) store.Key {
 	return ConfirmDocs.Key(keyID, identity.Sum([]byte(idempotencyKey)).String())
 }
 
-// findEarlierBooking returns the id of the booking that an earlier confirm with the same idempotency key
-// created, or "". If the earlier confirm had a different hash, the error is Idempotency.
-func (s *Service) findEarlierBooking(ctx context.Context, reader store.Reader, key string, r *Request) (id string, err error) {
+// findEarlierBooking returns the id of the booking that an earlier confirm with the same
+// idempotency key created, or "". If the earlier confirm had a different hash, the error is
+// IdempotencyConflict.
+func (s *Service) findEarlierBooking(ctx context.Context, reader store.Reader, keyID string, r *Request) (id string, err error) {
 	if r.IdempotencyKey == "" {
 		return "", nil
 	}
-	o, d, err := ConfirmDocs.Get(ctx, reader, confirmKey(key, r.IdempotencyKey))
+	record, d, err := ConfirmDocs.Get(ctx, reader, confirmKey(keyID, r.IdempotencyKey))
 	if err != nil || d.Version == 0 || d.IsExpired(s.Now()) {
 		return "", err
 	}
-	if o.Hash != r.Hash {
+	if record.Hash != r.Hash {
 		return "", problem.New(problem.IdempotencyConflict, "the idempotency key was used for another booking")
 	}
-	return o.BookingID, nil
+	return record.BookingID, nil
 }
 
 // Confirm books a venue for a key. It stores the booking before the venue is called. A repeated
 // confirm returns the booking of the first one without another charge.
 //
 // No booking was created if the error is NotFound for the venue, Conflict with ErrNotBookable or
-// ErrSlotTaken, Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of
-// billing.Purchase, or a *billing.QuotaError.
+// ErrSlotTaken, IdempotencyConflict, InvalidMember for a start out of bounds, PriceAboveMax, an
+// error of billing.Purchase, or a *billing.QuotaError.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c ConfirmResult, err error) {
 	id, err := s.findEarlierBooking(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -104,8 +105,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		newID := hex.EncodeToString(random[:])
 		id, c.Allowance, err = s.createBooking(ctx, newID, k, &v, &r)
 		if id != newID && !problem.Is(err, problem.Unavailable) {
-			// No booking has the id fresh, because only the error Unavailable leaves open whether it
-			// was created. If its details cannot be deleted, they expire.
+			// No booking has the id newID, because only the error Unavailable leaves open whether the
+			// booking was created. If the details of newID cannot be deleted, they expire.
 			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 				d, err := tx.Doc(ctx, DetailsDocs.Key(newID))
 				tx.Delete(d.Key)
@@ -130,7 +131,7 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	}
 	if c.Booking.Test {
 		c.Venue = TestVenue()
-	} else if c.Venue, err = s.Find(ctx, c.Booking.Venue.String()); problem.Is(err, problem.NotFound) {
+	} else if c.Venue, err = s.FindVenue(ctx, c.Booking.Venue.String()); problem.Is(err, problem.NotFound) {
 		c.Venue, err = Venue{ID: c.Booking.Venue}, nil // the booking recorded the slug and the name
 		c.Venue.Slug, c.Venue.Name = c.Booking.Slug, c.Booking.Name
 	}
@@ -153,14 +154,14 @@ func (s *Service) findBookableVenue(ctx context.Context, k *billing.Key, r *Requ
 		}
 		return v, nil
 	}
-	if v, err = s.Find(ctx, r.Venue); err != nil {
+	if v, err = s.FindVenue(ctx, r.Venue); err != nil {
 		return v, err
 	}
-	g, _, err := s.Registry.Get(ctx, v.ID)
+	registration, _, err := s.Registry.Get(ctx, v.ID)
 	switch {
 	case err != nil:
 		return v, err
-	case !g.IsListed() || !v.Bookable:
+	case !registration.IsListed() || !v.Bookable:
 		return v, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
 	case v.Capacity > 0 && r.PartySize > v.Capacity:
 		return v, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has room for %d", v.Slug, v.Capacity)
@@ -168,14 +169,14 @@ func (s *Service) findBookableVenue(ctx context.Context, k *billing.Key, r *Requ
 	return v, nil
 }
 
-// createBooking commits a new booking with an id and returns this id. If the same confirm has created a
-// booking concurrently, it returns that booking's id.
+// createBooking commits a new booking with an id and returns this id. If a concurrent repetition of
+// the confirm has created a booking, it returns that booking's id.
 func (s *Service) createBooking(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (bookingID string, allowance billing.Allowance, err error) {
 	stream, err := Stream(id)
 	if err != nil {
 		return "", allowance, err
 	}
-	now := s.now()
+	now := s.currentMicrosecond()
 	b := storedBooking{Booking: Booking{
 		ID: id, Account: k.Account, KeyID: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
 		Start: r.Start.UTC(), PartySize: r.PartySize, State: booking.Pending, RowCount: 1, CreatedAt: now, ChangedAt: now,
@@ -303,8 +304,8 @@ func (b *storedBooking) newDoc() store.Doc {
 	return d
 }
 
-// A message of this package in the shared queue consists of messagePrefix and the id of a booking. If
-// the booking's reminder is due, dueMarker precedes the id.
+// A message of this package in the shared queue consists of messagePrefix and the id of a booking.
+// If the booking's reminder is due, dueMarker precedes the id.
 const (
 	messagePrefix = "booking#"
 	dueMarker     = "due#"

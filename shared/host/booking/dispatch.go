@@ -28,14 +28,16 @@ import (
 // actorHost identifies the host as the actor in rows.
 const actorHost = "host"
 
-// HandleMessage handles a message of the queue: it dispatches the booking or handles its due reminder.
+// HandleMessage handles a message of the queue: it dispatches the booking or handles its due
+// reminder.
 func (s *Service) HandleMessage(ctx context.Context, message string) error {
-	id, isDue := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMarker)
-	return s.advance(ctx, id, isDue)
+	id, isReminderDue := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMarker)
+	return s.advance(ctx, id, isReminderDue)
 }
 
-// EnqueueDue sends the bookings with due reminders to the queue. It is for a process whose time limit
-// is too short for a dispatch. Each call sends a booking again until its state has changed.
+// EnqueueDue sends the bookings with due reminders to the queue. It is for a process whose time
+// limit is too short for a dispatch. Each EnqueueDue sends a booking again until its state has
+// changed.
 func (s *Service) EnqueueDue(ctx context.Context) (due.SweepResult, error) {
 	return s.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.loadBooking(ctx, string(d.Data))
@@ -67,9 +69,9 @@ func (s *Service) loadBooking(ctx context.Context, id string) (storedBooking, er
 	return b, store.AsProblem(err)
 }
 
-// advance makes the next step of a booking. due means that the booking's reminder is due, so any process
-// that was handling the booking has crashed or taken too long.
-func (s *Service) advance(ctx context.Context, id string, isDue bool) error {
+// advance takes the next step of a booking. If the booking's reminder is due, any process that was
+// handling the booking has crashed or taken too long.
+func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) error {
 	current, err := s.loadBooking(ctx, id)
 	if err != nil || current.ID == "" {
 		return err
@@ -97,10 +99,10 @@ func (s *Service) advance(ctx context.Context, id string, isDue bool) error {
 			return s.dispatch(ctx, b)
 		}
 	case booking.Dispatched:
-		if isDue && isOverdue {
+		if isReminderDue && isOverdue {
 			// The venue took too long. A venue on this host returns the same answer to the same
 			// bytes, so its decision is not lost.
-			v, err := s.Find(ctx, b.Venue.String())
+			v, err := s.FindVenue(ctx, b.Venue.String())
 			if err == nil && v.hosted && s.Now().Sub(b.LastDispatch) < MaxPendingTime && b.Attempts <= len(retryPauses)+1 {
 				return s.deliver(ctx, b)
 			}
@@ -110,7 +112,7 @@ func (s *Service) advance(ctx context.Context, id string, isDue bool) error {
 			return s.recordFailure(ctx, b, reasonTimeout)
 		}
 	case booking.Accepted:
-		if isDue && isOverdue {
+		if isReminderDue && isOverdue {
 			_, err = s.transitionAsHost(ctx, b, booking.Completed, "")
 			return err
 		}
@@ -118,8 +120,8 @@ func (s *Service) advance(ctx context.Context, id string, isDue bool) error {
 	return nil
 }
 
-// transitionAsHost makes a transition for the host. If the booking has changed since b was read, the error is
-// errChanged.
+// transitionAsHost makes a transition for the host. If the booking has changed since b was read,
+// the error is errChanged.
 func (s *Service) transitionAsHost(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
 	return s.changeIfUnchanged(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
 }
@@ -147,7 +149,7 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 	}
 	// If the host has no signing key yet, the booking is not sent, and no failure of the venue is
 	// recorded.
-	if _, err := s.Signer(ctx, s.now()); err != nil {
+	if _, err := s.Signer(ctx, s.currentMicrosecond()); err != nil {
 		return err
 	}
 	dispatched, err := s.transitionAsHost(ctx, b, booking.Dispatched, "")
@@ -182,8 +184,8 @@ type venueDecision struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// These are the decisions in a venue's answer. After decideLater, the venue itself sets the state of
-// the booking later, with a TransitionRequest.
+// These are the decisions in a venue's answer. After decideLater, the venue itself sets the state
+// of the booking later, with a TransitionRequest.
 const (
 	decideAccept = "accept"
 	decideReject = "reject"
@@ -234,7 +236,7 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		return err
 	}
 	// The booking is read again, because the accepted call has changed its held money, and the guest
-	// may have cancelled it.
+	// may have cancelled the booking.
 	current, err := s.Get(ctx, b.ID)
 	if err != nil {
 		return err
@@ -254,13 +256,13 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	actor := "venue " + b.Venue.Short()
 	switch decision.Decision {
 	case decideLater:
-		until := s.now().Add(MaxPendingTime)
+		until := s.currentMicrosecond().Add(MaxPendingTime)
 		if !b.Start.IsZero() && b.Start.Before(until) {
 			until = b.Start
 		}
-		// After the start of the booking, the reminder would be due at once, and a venue on this host
-		// would return the same answer again.
-		if !s.now().Before(until) {
+		// After the start of the booking, it cannot be postponed: the reminder would be due at once, and
+		// a venue on this host would return the same answer again.
+		if !s.currentMicrosecond().Before(until) {
 			return s.recordFailure(ctx, b, reasonTimeout)
 		}
 		_, err := s.changeIfUnchanged(ctx, b, step{postponeUntil: until, CutReason: venueReply.cutReason})
@@ -284,8 +286,8 @@ type reply struct {
 	cutReason call.CutReason
 }
 
-// callVenue sends a booking to its venue. It returns the answer, or the reason why the dispatch failed.
-// If it returns an error, the outcome is not known.
+// callVenue sends a booking to its venue. It returns the answer, or the reason why the dispatch
+// failed. If it returns an error, the outcome is not known.
 func (s *Service) callVenue(ctx context.Context, b *Booking) (venueReply reply, reason string, err error) {
 	registration, ok, err := s.Registry.Get(ctx, b.Venue)
 	if err != nil {
@@ -334,8 +336,8 @@ func (s *Service) callHostedVenue(ctx context.Context, b *Booking, key *identity
 	return venueReply, out.Problem.Kind.String(), nil
 }
 
-// loadPaymentTerms returns the terms of the venue's call: the account pays the price that was current at the
-// confirm.
+// loadPaymentTerms returns the terms of the venue's call. The account pays the price that was
+// current at the confirm.
 func (s *Service) loadPaymentTerms(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
 	current, err := s.loadBooking(ctx, b.ID)
 	if err != nil {
@@ -356,8 +358,8 @@ func (s *Service) loadPaymentTerms(ctx context.Context, b *Booking) (*call.Agree
 	credential := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.KeyID, DailyCap: current.DailyCap}, Address: "account " + b.Account}
 	if current.MaxCost > 0 {
 		remaining := current.MaxCost - current.Price
-		// The cost of the calls that the venue made in earlier attempts is not known. The limit
-		// therefore covers only the venue's own price.
+		// The cost of the calls that the venue made in earlier attempts is not known. From the second
+		// attempt on, the limit therefore covers only the venue's own price.
 		if b.Attempts > 1 {
 			remaining = current.VenuePrice
 		}

@@ -35,25 +35,27 @@ type step struct {
 	ChangeID  string
 	Result    json.RawMessage
 	CutReason call.CutReason // reason why the venue's answer may be incomplete
-	// postponeUntil, if not zero, is the new due time of the reminder. Such a step does not change the state.
+	// postponeUntil, if not zero, is the new due time of the reminder. Such a step does not change the
+	// state.
 	postponeUntil time.Time
 }
 
 const (
 	reasonTimeout = "timeout"
-	// reasonSlow means that the host did not call the venue, because its turn may take longer than venueCallTimeout.
+	// reasonSlow means that the host did not call the venue, because its turn may take longer than
+	// venueCallTimeout.
 	reasonSlow        = "too_slow"
 	reasonUnreachable = "unreachable"
 	reasonExpired     = "expired"
 	reasonGuest       = "guest"
 )
 
-// maxChangeIDs limits the event ids that a booking stores.
+// maxChangeIDs limits the change ids that a booking stores.
 const maxChangeIDs = 32
 
-// changeBooking applies the step that decide returns to a booking, and appends the step's row in the same
-// commit. If another process changes the booking concurrently, move calls decide again. If decide
-// returns nil, the booking stays unchanged.
+// changeBooking applies the step that decide returns to a booking, and appends the step's row in
+// the same commit. If another process changes the booking concurrently, changeBooking calls decide
+// again. If decide returns nil, the booking stays unchanged.
 func (s *Service) changeBooking(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -110,7 +112,7 @@ func (s *Service) changeBooking(ctx context.Context, id string, decide func(b *B
 }
 
 func (s *Service) applyStep(tx *store.Tx, b *storedBooking, next *step) (Row, error) {
-	now := s.now()
+	now := s.currentMicrosecond()
 	row := Row{Kind: RowTransition, From: b.State, To: next.To, Actor: next.Actor, Reason: next.Reason, ChangeID: next.ChangeID, Time: now}
 	if next.To == "" {
 		if b.Cancelled || b.State.IsTerminal() {
@@ -173,15 +175,15 @@ func (s *Service) addRefund(tx *store.Tx, b *storedBooking, row *Row, isUndelive
 	}
 	account, err := hex.DecodeString(b.Account)
 	if err != nil || len(account) != 32 {
-		return problem.New(problem.Damaged, "account %.80q has no id", b.Account)
+		return problem.New(problem.Damaged, "account %.80q has an invalid id", b.Account)
 	}
 	row.Account = b.Account
 	tx.AddWrites(billing.RefundWrite([32]byte(account), b.Shard, refund))
 	return nil
 }
 
-// heldMoneyWrites returns the writes that pass the booking's held money to the venue's call. The commit
-// that accepts the call includes these writes. If the booking was cancelled or has changed,
+// heldMoneyWrites returns the writes that pass the booking's held money to the venue's call. The
+// commit that accepts the call includes these writes. If the booking was cancelled or has changed,
 // heldMoneyWrites returns an error, which refuses the call.
 func (s *Service) heldMoneyWrites(ctx context.Context, snapshot *Booking) ([]store.Write, error) {
 	stream, err := Stream(snapshot.ID)
@@ -204,7 +206,7 @@ func (s *Service) heldMoneyWrites(ctx context.Context, snapshot *Booking) ([]sto
 		return nil, err
 	}
 	b.RowCount++
-	row := Row{Kind: RowPaid, From: b.State, To: b.State, Actor: actorHost, Account: b.Account, Held: -b.Held, Time: s.now()}
+	row := Row{Kind: RowPaid, From: b.State, To: b.State, Actor: actorHost, Account: b.Account, Held: -b.Held, Time: s.currentMicrosecond()}
 	b.Held, b.ChangedAt = 0, row.Time
 	encodedRow, err1 := rowCodec.Encode(row)
 	encodedBooking, err2 := BookingDocs.Encode(b)
@@ -215,7 +217,7 @@ func (s *Service) heldMoneyWrites(ctx context.Context, snapshot *Booking) ([]sto
 }
 
 func (s *Service) nextDue(b *storedBooking) time.Time {
-	now := s.now()
+	now := s.currentMicrosecond()
 	switch b.State {
 	case booking.Pending:
 		return now.Add(time.Minute)

@@ -54,41 +54,41 @@ func TestVenue() Venue {
 	return Venue{Venue: v, Summary: "accepts every booking of a test key", IsLive: true, test: true}
 }
 
-// Find returns the venue with a reference, which is an id, a slug, venue:<slug> or
-// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. If the reference is a
-// default slug, which contains the first digits of an id, Find returns only listed venues.
-func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
-	unknown := problem.New(problem.NotFound, "no venue %.80q", ref)
+// FindVenue returns the venue with a reference, which is an id, a slug, venue:<slug> or
+// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. If the reference is
+// a default slug, which contains the first digits of an id, the venue must be listed.
+func (s *Service) FindVenue(ctx context.Context, ref string) (Venue, error) {
+	notFoundErr := problem.New(problem.NotFound, "no venue %.80q", ref)
 	for _, prefix := range []string{"venue:", "agnt_venue_"} {
 		if rest, ok := strings.CutPrefix(ref, prefix); ok {
 			ref = rest
 			break
 		}
 	}
-	g, ok, err := s.findRegistration(ctx, ref)
+	registration, ok, err := s.findRegistration(ctx, ref)
 	if err != nil {
 		return Venue{}, err
 	}
-	if !ok || !g.IsVisibleTo(nil) || g.Status != registry.StatusActive {
-		return Venue{}, unknown
+	if !ok || !registration.IsVisibleTo(nil) || registration.Status != registry.StatusActive {
+		return Venue{}, notFoundErr
 	}
-	v := VenueOf(&g)
-	isReachable, err := s.IsReachable(ctx, g.ID)
+	v := VenueOf(&registration)
+	isReachable, err := s.IsReachable(ctx, registration.ID)
 	v.IsLive = v.IsLive && isReachable
 	return v, err
 }
 
-func (s *Service) findRegistration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
+func (s *Service) findRegistration(ctx context.Context, ref string) (registration registry.Registration, ok bool, err error) {
 	id, err := identity.ParseID(ref)
 	if err != nil {
 		short, isShort := listing.ParseDefaultSlug(ref)
 		switch {
 		case isShort:
 			if id, err = s.FindByShortID(ctx, short); err != nil || id.IsZero() {
-				return g, false, err
+				return registration, false, err
 			}
 		case listing.CheckSlug(ref) != nil:
-			return g, false, nil
+			return registration, false, nil
 		default:
 			return s.Registry.FindVenue(ctx, ref)
 		}
@@ -96,8 +96,8 @@ func (s *Service) findRegistration(ctx context.Context, ref string) (g registry.
 	return s.Registry.Get(ctx, id)
 }
 
-// The circuit breaker of a venue opens for five minutes after five failures within ten minutes. Then
-// one dispatch is sent as a probe, while the others wait for its result.
+// The circuit breaker of a venue opens for five minutes after five failures within ten minutes.
+// Then one dispatch is sent as a probe, while the others wait for its result.
 const (
 	breakerFailures = 5
 	breakerWindow   = 10 * time.Minute
@@ -112,13 +112,13 @@ type breaker struct {
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// reserveProbe returns the time until which a dispatch to a venue must wait, or the zero time if it may
-// start.
+// reserveProbe returns the time until which a dispatch to a venue must wait, or the zero time if it
+// may start. If the breaker was open, the dispatch that may start is the probe.
 func (s *Service) reserveProbe(ctx context.Context, venue identity.ID) (waitUntil time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		waitUntil = time.Time{}
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
-		now := s.now()
+		now := s.currentMicrosecond()
 		switch {
 		case problem.Is(err, problem.Damaged):
 			return nil // a damaged breaker is replaced
@@ -148,7 +148,7 @@ func (s *Service) recordReachability(ctx context.Context, venue identity.ID, isR
 			tx.Delete(d.Key)
 			return nil
 		}
-		now := s.now()
+		now := s.currentMicrosecond()
 		b.ProbeUntil = time.Time{}
 		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakerWindow })
 		if len(b.Failures) >= breakerFailures || !b.OpenUntil.IsZero() {

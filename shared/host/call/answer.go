@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// runAndDecide runs the behaviour of an accepted call and decides the request with an answer or a void.
-// rsp is the last response row that was read before the call was accepted.
+// runAndDecide runs the behaviour of an accepted call and decides the request with an answer or a
+// void. rsp is the last response row that was read before the call was accepted.
 func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.withTip(*row)
@@ -75,8 +75,6 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 
 var errGoexit = errors.New("behaviour ended its goroutine")
 
-// runBehaviour runs the behaviour until it returns or its deadline passes. If the behaviour ignores its
-// context, its result is discarded.
 func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, error) {
 	limit := h.currentTimeLimit(ctx, r, h.Now())
 	ctx, cancel := context.WithTimeoutCause(ctx, limit.Duration, limit)
@@ -133,9 +131,10 @@ func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, 
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Forms().DefaultMessage)
 }
 
-// storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent only
-// after its row is stored, so that two different replies with the same sequence number never leave
-// the host. If the request was voided, or the response chain has begun a newer epoch, closed is true.
+// storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent
+// only after its row is stored, so that two different replies with the same sequence number never
+// leave the host. If the request was voided, or the response chain has begun a newer epoch,
+// isTooLate is true.
 func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, elapsed func() time.Duration, charge answerCharge) (reply *envelope.Envelope, isTooLate bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -152,8 +151,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 	conflicts := 0
 	for isFirstTry := true; ; isFirstTry = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
-			// The request's epoch is over: the response chain already has a row of a newer epoch,
-			// which an answer of an older epoch must not follow.
+			// The request's epoch is over: the response chain already has a row of a newer epoch. An answer
+			// of an older epoch must not follow that row.
 			reason := r.newVoidReason()
 			reason.usage, reason.hasRun, reason.isFinal = r.out.Usage, true, true
 			d, err := h.voidCall(ctx, r.pair, row, reason)
@@ -172,12 +171,12 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 		if isFirstTry && r.cutReason == "" { // a partial answer is not evidence about the vacant
 			waitForObserver = h.startObservation(ctx, r, ans)
 		}
-		decided := Decision{Reply: reply, CutReason: r.cutReason, Cost: r.walkCost()}
+		decision := Decision{Reply: reply, CutReason: r.cutReason, Cost: r.walkCost()}
 		if ans.IsPriced {
-			decided.Payment = &CallPayment{charge.Charge, row.Position}
-			decided.Cost += charge.Charge
+			decision.Payment = &CallPayment{charge.Charge, row.Position}
+			decision.Cost += charge.Charge
 		}
-		extraWrites, err := r.opts.decisionWrites(ctx, decided)
+		extraWrites, err := r.opts.decisionWrites(ctx, decision)
 		if err != nil {
 			return nil, false, err
 		}
@@ -196,7 +195,7 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 				return nil, false, err
 			}
 			continue
-		case r.opts.retryConflict(err, &conflicts):
+		case r.opts.canRetryConflict(err, &conflicts):
 			continue
 		case errors.Is(err, store.ErrTooLarge):
 			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Forms().DefaultMessage)
@@ -211,8 +210,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 			return nil, true, nil
 		}
 		if d != nil && (h.allowsLateSettlement(row) || d.CutReason != "" || r.cutReason != "") {
-			// A resend or the sweeper has settled the stored answer, or a partial and a complete answer
-			// competed, and the other one was stored first.
+			// Another answer was stored first: either a resend or the sweeper settled the unsettled answer,
+			// or a partial answer competed with the complete answer.
 			err := h.loadAnswer(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
@@ -261,7 +260,7 @@ const (
 	decidedByNewerEpoch // the response chain has begun a newer epoch; the request gets no row
 )
 
-// newVoidReason describes a call that is about to be voided. All fields may be zero.
+// voidReason describes a call that is about to be voided. All fields may be zero.
 type voidReason struct {
 	cause    *Cause
 	tools    []RecordedToolCall
@@ -270,13 +269,13 @@ type voidReason struct {
 	opts     *Options
 	walkCost money.Amount // cost of the request's walk (walk.go)
 	hasRun   bool         // whether the behaviour was started
-	// isFinal reports whether the call is voided even if it has an unsettled answer, because this answer
-	// can no longer be sent.
+	// If isFinal is set, the call is voided even if it has an unsettled answer (unsettled.go). This
+	// answer can no longer be sent.
 	isFinal bool
 
-	// agentLog and began are for the log. counts reports whether the log line includes the number of AWS
-	// requests (package obs). It is false if a vacant made the call, or if the call is decided outside
-	// the request that runs it.
+	// agentLog and arrival are for the log. logsRequestCounts reports whether the log line includes
+	// the number of AWS requests (package obs). It is false if a vacant made the call, or if the call
+	// is decided outside the request that runs it.
 	agentLog          *AgentLog
 	arrival           time.Time
 	logsRequestCounts bool
@@ -286,10 +285,10 @@ func (r *request) newVoidReason() voidReason {
 	return voidReason{opts: &r.opts, walkCost: r.walkCost(), agentLog: r.out.AgentLog, arrival: r.arrival, logsRequestCounts: r.root == nil && !r.arrival.IsZero()}
 }
 
-// voidCall closes an undecided request permanently, with a refund if it was priced. It reads all
-// response rows after the request's ResponseTip. The void and a late answer compete for the same
-// position, so a request is never both answered and refunded, even if a caller of voidCall has a wrong
-// clock.
+// voidCall decides an undecided request with a void, and refunds it if it was priced. If the
+// request is already decided, it returns this decision. The void and a late answer compete for the
+// same position. Therefore a request is never both answered and refunded, even if a host has a
+// wrong clock.
 func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, reason voidReason) (resolution, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -348,7 +347,7 @@ func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, reason 
 			h.tipCache.put(pair, tips{rsp: *v})
 			h.logEnd(ctx, callEnd{voidReason: reason, pair: pair, row: row})
 			return decidedVoid, nil
-		case reason.opts.retryConflict(err, &conflicts), h.allowsLateSettlement(row) && store.IsConflict(err):
+		case reason.opts.canRetryConflict(err, &conflicts), h.allowsLateSettlement(row) && store.IsConflict(err):
 		case !errors.As(err, &taken):
 			return undecided, h.unavailableError(err)
 		}
@@ -362,26 +361,27 @@ func (r *ResponseRow) resolution() resolution {
 	return decidedVoid
 }
 
-// tipSupersedes reports whether tip is a response of a later epoch than an unpriced request, which can then
-// no longer be answered and does not get its own row.
+// tipSupersedes reports whether tip has a later epoch than an unpriced request. The request can
+// then no longer be answered, and gets no void either.
 func tipSupersedes(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// loadResendOutcome finds the outcome of an envelope that was already accepted. Resending the same signed bytes
-// returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5, A6).
+// loadResendOutcome finds the outcome of an envelope that was already accepted. Resending the same
+// signed bytes returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5,
+// A6).
 func (h *Host) loadResendOutcome(ctx context.Context, r *request, v *tips) error {
-	row, tooOld, err := h.findResentCall(ctx, r, v.req)
+	row, hasUnsearchedEpochs, err := h.findResentCall(ctx, r, v.req)
 	if err != nil || row == nil {
-		r.out.HasUnsearchedEpochs = tooOld
+		r.out.HasUnsearchedEpochs = hasUnsearchedEpochs
 		return err
 	}
 	r.out.Position = row.Position
 	return h.loadOutcome(ctx, r, row)
 }
 
-// findResentCall returns the call row with the hash of r. The row can only be at EpochStart + seq of the
-// current epoch or one of the seven before it, so lookup needs one or two reads per epoch.
+// findResentCall returns the call row with the hash of r. It searches the last epochsSearched
+// epochs. In each epoch the row can only be at EpochStart + seq, so one or two reads are enough.
 func (h *Host) findResentCall(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, hasUnsearchedEpochs bool, err error) {
 	epochStart, prevEpochStart := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
@@ -414,8 +414,9 @@ func (h *Host) findResentCall(ctx context.Context, r *request, tip RequestRow) (
 	return nil, false, nil
 }
 
-// loadOutcome reads the state of an accepted call into r.out. It first voids an overdue undecided
-// call, because a row must record that a call is unanswered before the host reports it to a caller.
+// loadOutcome reads the state of an accepted call into r.out. If the call is undecided and overdue,
+// loadOutcome first voids it, because the host reports a call as unanswered only after a row
+// records it.
 func (h *Host) loadOutcome(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.findDecidingRow(ctx, r.pair, row)
 	if err != nil {
@@ -446,8 +447,6 @@ func (h *Host) loadOutcome(ctx context.Context, r *request, row *RequestRow) err
 	return h.loadAnswer(ctx, r, d)
 }
 
-// loadAnswer copies the stored answer d to r.out. If the text key is destroyed, it copies only the
-// sequence number and the hash.
 func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error {
 	r.out.CutReason, r.out.HasReceipt, r.out.Charge = d.CutReason, d.IsPriced, money.Amount(d.Charge)
 	sealed, bound := d.SealedText(r.pair)
@@ -469,8 +468,8 @@ func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error
 	return nil
 }
 
-// Ask reports the state of an envelope without accepting it. It performs steps 2 to 4 of the package
-// documentation and returns 200 with the state.
+// Ask reports the state of an envelope without accepting it. It performs steps 2 to 4 of the
+// package documentation and returns 200 with the state.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()

@@ -22,13 +22,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Behaviour answers one accepted envelope. It runs at most once for each envelope, in its own
-// goroutine. ctx ends at the deadline, and a result that is returned later is discarded. A behaviour
-// calls other vacants with host. e contains only what the signature covers. The returned message is
-// sent as ROLE_AGENT whatever its role. An error voids the call: the caller gets status 504 if the
-// error's kind is problem.DeadlineExceeded, and 500 otherwise. The response contains the error's kind if it is
-// a failure (Kind.IsFailure), and problem.BehaviourFailed otherwise. An AgentError in the error chain
-// is stored for the operator.
+// Behaviour answers one accepted envelope. It runs at most once per envelope, in its own goroutine,
+// and calls other vacants with host. ctx ends at the deadline. A later result is discarded. e
+// contains only what the signature covers. The returned message is sent as ROLE_AGENT. An error
+// voids the call with status 504 for the kind problem.DeadlineExceeded and 500 for other kinds. A
+// kind that is not a failure (Kind.IsFailure) is reported as problem.BehaviourFailed. An AgentError
+// in the error chain is stored for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is the part of a hosted vacant's record that the pipeline needs.
@@ -40,14 +39,14 @@ type Vacant struct {
 	Behaviour  Behaviour
 	Signer     identity.Signer
 	// Ready opens the key of Signer, which may fail and may cost money. It is called after the
-	// caller's signature is verified and before the call is accepted, so that a host that cannot
-	// reach its keys answers 503 instead of accepting a call that it could only void. If the
-	// vacant's budget of the day is spent, the error has kind problem.BudgetSpent and the call is
-	// refused with 429. A nil Ready means that Signer is always ready.
+	// caller's signature is verified and before the call is accepted. If it fails, the host refuses
+	// the call with 503, because it could only void an accepted call. If the vacant's daily budget is
+	// spent, the error has kind problem.BudgetSpent and the refusal is 429. If Ready is nil, Signer is
+	// always ready.
 	Ready func(context.Context) error
 	// Parent is the parent of a child, otherwise nil. IsClosedChild reports whether the vacant is a
 	// child whose manifest admits only its parent and siblings. To other callers, it looks like a
-	// vacant that this host does not have. Reach is the member endpoint_reachability of an open
+	// vacant that this host does not have. Reachability is the member endpoint_reachability of an open
 	// child's manifest (version 2), or "".
 	Parent        *identity.ID
 	IsClosedChild bool
@@ -79,16 +78,16 @@ func (v SingleVacant) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant,
 	return Vacant(v), id == v.ID, nil
 }
 
-// Texts seals request and reply texts with the host's key of the UTC day. Warm loads today's key into
-// memory. Open returns textkeys.ErrDestroyed after the key of the text is destroyed. Texts is safe for
-// concurrent use.
+// Texts seals request and reply texts with the host's key of the UTC day. Warm loads today's key
+// into memory. Open returns textkeys.ErrDestroyed after the key of the text is destroyed. Texts is
+// safe for concurrent use.
 type Texts interface {
 	Warm(ctx context.Context) error
 	Seal(ctx context.Context, bound, plain []byte) (textkeys.Sealed, error)
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
 
-// Config contains the dependencies of a Host. If Ledger is nil, calls of vacants with a price are
+// Config contains the dependencies of a Host. If Ledger is nil, calls to vacants with a price are
 // refused. Zero durations mean the defaults.
 type Config struct {
 	Store     store.Store
@@ -106,16 +105,16 @@ type Config struct {
 	// reply waits for Observe, at most one second. A call succeeds even if its observation is lost.
 	// Observe may be nil.
 	Observe func(ctx context.Context, o Observation)
-	// Self returns the host's own identity, which a 421 response on the host route names. It is
-	// called only for such a response or for a call with a price, so that the host can start
-	// without a key. If it is nil, the response names the zero id.
+	// Self returns the host's own identity, which a 421 response on the host route names. It is called
+	// only for such a response or for a call with a price. The host can therefore start without a key.
+	// If it is nil, the response names the zero id.
 	Self func(ctx context.Context) (identity.ID, error)
 	Now  func() time.Time
 	Rand io.Reader
 	// Wait sleeps between retries. It returns early if ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// CallTimeout is the time limit of a behaviour (default 25 s). Margin is the part of the caller's
-	// deadline that is reserved for writing the answer (default 2 s).
+	// CallTimeout is the time limit of a behaviour (default 25 s). ReplyMargin is the part of the
+	// caller's deadline that is reserved for writing the answer (default 2 s).
 	CallTimeout, ReplyMargin time.Duration
 	// Log receives the calls that this process decides. It may be nil.
 	Log *Log
@@ -126,7 +125,7 @@ type Observation struct {
 	Pair   Pair
 	Parent *identity.ID // parent of the vacant, or nil
 	// Position is the position of the pair's response stream at which the host first tried to write
-	// the answer. If another writer took this position, its row contains another decision.
+	// the answer. If another writer took this position, the row at Position contains another decision.
 	Position uint64
 	Time     time.Time     // signed time of the answer
 	Duration time.Duration // time from the start of the behaviour to the answer
@@ -136,7 +135,8 @@ type Observation struct {
 const (
 	DefaultCallTimeout = 25 * time.Second
 	DefaultReplyMargin = 2 * time.Second
-	// MinCallTimeout and MaxCallTimeout are the bounds of the time limit that operators may set for a call.
+	// MinCallTimeout and MaxCallTimeout are the bounds of the time limit that operators may set for a
+	// call.
 	MinCallTimeout = time.Second
 	MaxCallTimeout = 14 * time.Minute
 	// GracePeriod is the time from the behaviour's deadline until other processes may void the call.
@@ -171,15 +171,15 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
-// IsSlow reports whether calls of a vacant with the given Vacant.CallTimeout may take longer than a
-// request, so that their callers do not wait for the answer.
-func (h *Host) IsSlow(work time.Duration) bool {
-	return cmp.Or(work, h.CallTimeout) > DefaultCallTimeout
+// IsSlow reports whether a call to a vacant with the given Vacant.CallTimeout may take longer than
+// DefaultCallTimeout, which is too long for a caller to wait (Options.HandoffWrites).
+func (h *Host) IsSlow(callTimeout time.Duration) bool {
+	return cmp.Or(callTimeout, h.CallTimeout) > DefaultCallTimeout
 }
 
-// ClearTipCache clears the cached tips of all pairs. Call it after the store was restored from a backup,
-// which may lack the cached rows.
-func (h *Host) ClearTipCache() { h.tipCache.clear() }
+// ClearCache clears the cached tips of all pairs. Call it after the store was restored from a
+// backup, which may lack the cached rows.
+func (h *Host) ClearCache() { h.tipCache.clear() }
 
 // State is the state of an envelope, as a resend or an ask reports it.
 type State string
@@ -203,7 +203,7 @@ type Outcome struct {
 	ReplyHash           identity.Hash // set instead of Reply if the text key is destroyed
 	CutReason           CutReason     // "" for a complete answer
 	HasReceipt          bool          // whether the answered call had a price, so that a receipt exists
-	HasUnsearchedEpochs bool          // whether a search with State Unknown omitted older epochs
+	HasUnsearchedEpochs bool          // whether the search that ended with State Unknown omitted older epochs
 	ResetAt             time.Time     // time of a successful Reset
 
 	HasChain        bool // whether ExpectedSeq and ChainTip are set
@@ -220,7 +220,7 @@ type Outcome struct {
 	AgentLog *AgentLog
 
 	// Price is the vacant's price; nil if the call is free. Charge is the amount charged for the
-	// answer. Pay contains the ways to pay as JSON values for a 402 response.
+	// answer. PaymentOptions contains the ways to pay, as JSON values, for a 402 response.
 	Price          *price.Price
 	Charge         money.Amount
 	PaymentOptions []json.RawMessage
@@ -262,7 +262,7 @@ type request struct {
 	opts           Options
 	mayNeedPayment bool               // whether the request is a new call or a reset, which may have to be paid for
 	isReset        bool               // whether the request is a reset
-	maxQueueTime   time.Duration      // how long the call may wait before it runs
+	maxQueueTime   time.Duration      // longest time for which the call may wait before it runs
 	isHandedOff    bool               // whether Options.HandoffWrites passes the call to Resume
 	behaviourEnd   time.Time          // time at which the behaviour must end; zero means no such limit
 	cutReason      CutReason          // "" for a complete answer
@@ -275,8 +275,8 @@ type request struct {
 	out     Outcome
 }
 
-// detach returns a context that outlives the caller's connection but keeps its deadline, because an
-// accepted request is completed and stored even if the caller disconnects.
+// detach returns a context with the deadline of ctx that is not canceled with ctx. An accepted
+// request is completed and stored even if the caller disconnects.
 func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -286,10 +286,10 @@ func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.
 	return context.WithDeadline(ctx, deadline)
 }
 
-// verifyAndFetch performs steps 2 and 3 of Send and Ask: it verifies the signature and reads
-// everything that the decision needs into r and v, concurrently. If warm is set, it uses the cached
-// tips of the pair, if there are any. fresh reports whether the tips were read from the store.
-func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, useCache bool) (fresh bool, err error) {
+// verifyAndFetch performs steps 2 and 3 of Send and Ask. It verifies the signature and concurrently
+// reads everything that the decision needs into r and v. If useCache is set, it may use cached
+// tips. isFresh reports whether the tips were read from the store.
+func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, useCache bool) (isFresh bool, err error) {
 	e := r.env
 	signed := true
 	if r.opts.Guest {
@@ -315,11 +315,11 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 	generation := h.tipCache.generation.Load()
 	isCached, ok := h.tipCache.get(r.pair, v), false
 	if useCache && isCached {
-		// The record is cached for a second and the text key for a day, so this usually reads no
-		// data, unless the call has a price.
+		// The record is cached for a second and the text key for a day. Unless the call has a price, this
+		// branch therefore usually reads no data.
 		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.needsQuote() {
-			// A call with a price waits for a read anyway, so revocation is checked concurrently
-			// with the quote. A revoked call then needs no refund.
+			// A call with a price waits for a read anyway, so revocation is checked concurrently with the
+			// quote. A call with a revoked key is then refused before its debit.
 			g, ctx := errgroup.WithContext(ctx)
 			g.Go(func() error { return h.planPayment(ctx, r) })
 			g.Go(func() error { return h.checkRevoked(ctx, r) })
@@ -329,23 +329,23 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 		if err == nil && generation != h.tipCache.generation.Load() {
 			// The vacant's record shows that the store was restored from a backup, which cleared
 			// the cache.
-			fresh = true
-			ok, err = h.fetch(ctx, r, v, fresh)
+			isFresh = true
+			ok, err = h.fetch(ctx, r, v, isFresh)
 		}
 		if err == nil {
 			err = h.unavailableError(h.Texts.Warm(ctx))
 		}
 	} else {
-		fresh = !useCache || !isCached
-		ok, err = h.fetch(ctx, r, v, fresh)
+		isFresh = !useCache || !isCached
+		ok, err = h.fetch(ctx, r, v, isFresh)
 	}
 	switch {
 	case err != nil:
-		return fresh, err
+		return isFresh, err
 	case !ok || r.isConcealed():
-		return fresh, h.notHostedError(ctx, e.To)
+		return isFresh, h.notHostedError(ctx, e.To)
 	}
-	return fresh, r.callerRevoked
+	return isFresh, r.revokedCallerErr
 }
 
 func (h *Host) fetch(ctx context.Context, r *request, v *tips, wantTips bool) (ok bool, err error) {
@@ -367,8 +367,8 @@ func (h *Host) fetch(ctx context.Context, r *request, v *tips, wantTips bool) (o
 }
 
 // fetchVacant reads the vacant's record and makes its signer ready. If the signer is not ready,
-// only new calls are refused, while resends are still answered. For a caller that a closed child
-// does not admit, ok is false.
+// only new calls are refused, while resends are still answered. If the vacant is a closed child
+// that does not admit the caller, ok is false.
 func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool, err error) {
 	r.vacant, ok, err = h.Directory.Vacant(ctx, r.env.To, fresh)
 	if err != nil {

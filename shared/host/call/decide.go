@@ -15,31 +15,31 @@ type facts struct {
 	vacant            Vacant
 	signerErr         error // reason for which the signer is not ready
 	revocationChecked bool  // whether the revocation of both keys was read
-	callerRevoked     error // refusal if the caller's key is revoked
-	keyRevoked        bool  // whether the vacant's key is revoked
+	revokedCallerErr  error // refusal if the caller's key is revoked
+	vacantKeyRevoked  bool  // whether the vacant's key is revoked
 	// notRelated is set if the vacant admits only its parent and siblings and the caller is
 	// neither.
 	notRelated     bool
 	plan           PaymentPlan
-	paymentRefusal error // refusal of the payment (402, 403, 429), which decide returns after refusals of higher precedence
+	paymentRefusal error // refusal of the payment (402, 403, 429), returned only if authorization and state permit the call
 }
 
 // verdict is the decision about an envelope. If refusal is nil, the envelope's row is appended
 // after the tip.
 type verdict struct {
 	refusal error
-	// floor is the time after which a new envelope must be signed. It is zero unless such an
-	// envelope would avoid the refusal.
+	// floor is the time after which a new envelope must be signed. It is set only if signing a new
+	// envelope can avoid the refusal.
 	floor time.Time
-	// maybeResend is set if the envelope does not fit the chain. It may then be an earlier envelope
+	// mayBeResend is set if the envelope does not fit the chain. It may then be an earlier envelope
 	// whose stored outcome the caller should get.
-	maybeResend bool
+	mayBeResend bool
 }
 
 // decide checks a call in the order of PROTOCOL §6.2. It is a pure function of its arguments.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	chainErr := tip.Tip().CheckNext(e)
-	v := verdict{refusal: f.refusal(pair, e, chainErr), maybeResend: chainErr != nil}
+	v := verdict{refusal: f.refusal(pair, e, chainErr), mayBeResend: chainErr != nil}
 	if v.refusal != nil && (v.refusal == chainErr || problem.Is(v.refusal, problem.BelowFloor)) {
 		v.floor = f.floor(tip)
 	}
@@ -57,7 +57,7 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, chainErr error) error {
 		return f.paymentRefusal
 	}
 	if chainErr == nil && e.IsReset() {
-		// A reset of an empty pair would fit the chain here. It must not run, or be charged, as a
+		// A reset that is sent as a call would fit an empty chain. It must not run or be charged as a
 		// call.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
@@ -83,10 +83,11 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	return verdict{}
 }
 
-// isConcealed reports whether the caller must be told that a closed child is not hosted here. This
-// includes callers with a revoked key, because such a key does not prove who its holder is.
+// isConcealed reports whether the vacant is a closed child that must look to the caller as if it
+// were not hosted. Callers with a revoked key are included, because such a key does not prove who
+// holds it.
 func (f facts) isConcealed() bool {
-	return f.vacant.IsClosedChild && (f.notRelated || f.callerRevoked != nil)
+	return f.vacant.IsClosedChild && (f.notRelated || f.revokedCallerErr != nil)
 }
 
 func (f facts) authorize(pair Pair) error {
@@ -97,17 +98,16 @@ func (f facts) authorize(pair Pair) error {
 		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reachability)
 }
 
-// state returns the vacant's state. If its key is revoked, the state is SUNK unless its record has a
-// terminal state: another process may have revoked the key, and the record may not show this yet.
+// state returns the vacant's state. Another process may have revoked the vacant's key before the
+// record shows it. A vacant with a revoked key is therefore SUNK, unless its record has a terminal
+// state.
 func (f facts) state() lifecycle.State {
-	if f.keyRevoked && !f.vacant.State.IsRetired() {
+	if f.vacantKeyRevoked && !f.vacant.State.IsRetired() {
 		return lifecycle.Sunk
 	}
 	return f.vacant.State
 }
 
-// floor returns the time after which a reset, or the first call after a reset, must be signed: the
-// later one of the chain's floor and the vacant's floor.
 func (f facts) floor(tip RequestRow) time.Time {
 	if f.vacant.Floor.After(tip.Floor) {
 		return f.vacant.Floor

@@ -38,7 +38,7 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 						for _, reset := range bools {
 							for _, early := range bools {
 								count++
-								f := facts{vacant: Vacant{State: state, Floor: noon.Add(time.Hour), Reachability: composite.ParentOnly}, notRelated: notRelated, keyRevoked: keyRevoked}
+								f := facts{vacant: Vacant{State: state, Floor: noon.Add(time.Hour), Reachability: composite.ParentOnly}, notRelated: notRelated, vacantKeyRevoked: keyRevoked}
 								if payment != 0 {
 									f.paymentRefusal = problem.New(payment, "unpaid")
 								}
@@ -68,8 +68,8 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 									t.Errorf("notRelated %t, %s, revoked %t, payment %v, %s, reset %t, early %t: refusal %v, want %v",
 										notRelated, state, keyRevoked, payment, at.name, reset, early, v.refusal, want)
 								}
-								if v.maybeResend != (at.want != 0) {
-									t.Errorf("%s: maybeResend = %t", at.name, v.maybeResend)
+								if v.mayBeResend != (at.want != 0) {
+									t.Errorf("%s: maybeResend = %t", at.name, v.mayBeResend)
 								}
 								if told := !v.floor.IsZero(); told != (want == problem.BelowFloor || want != 0 && want == at.want) {
 									t.Errorf("refused by %v: floor told = %t", want, told)
@@ -105,7 +105,7 @@ func TestDecideResetRefusesInTheOrderOfTheProtocol(t *testing.T) {
 		{"an empty chain without floors", facts{vacant: Vacant{State: lifecycle.Active}}, RequestRow{}, time.Time{}, 0},
 		{"asleep", facts{vacant: Vacant{State: lifecycle.Hibernating}}, tip, noon.Add(time.Second), 0},
 		{"terminal before the floor", facts{vacant: Vacant{State: lifecycle.Sunk}}, tip, noon, problem.Gone},
-		{"revoked", facts{vacant: Vacant{State: lifecycle.Active}, keyRevoked: true}, tip, noon.Add(time.Second), problem.Gone},
+		{"revoked", facts{vacant: Vacant{State: lifecycle.Active}, vacantKeyRevoked: true}, tip, noon.Add(time.Second), problem.Gone},
 		{"not related before terminal", facts{vacant: Vacant{State: lifecycle.Sunk}, notRelated: true}, tip, noon, problem.TreeOnly},
 	} {
 		v := decideReset(tt.facts, Pair{}, &envelope.Envelope{Seq: 1, Time: tt.at}, tt.tip)

@@ -14,7 +14,6 @@ func (v *Vacant) IsTreeOnly() bool {
 	return v.IsClosedChild || v.Parent != nil && v.Reachability != "" && v.Reachability != composite.PublicA2A
 }
 
-// isRelated reports whether the caller of p is parent or another child of parent.
 func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool, error) {
 	switch {
 	case parent == nil || p.Caller == p.Vacant:
@@ -35,7 +34,8 @@ func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool
 	return isSibling, h.unavailableError(err)
 }
 
-// Kinship is cached for the same time as the records of vacants, and for a limited number of callers.
+// Kinship is cached for the same time as the records of vacants, and for a limited number of
+// callers.
 const (
 	kinLifetime = time.Second
 	kinCapacity = 4096
@@ -54,40 +54,40 @@ type kinEntry struct {
 	expires   time.Time
 }
 
-func (k *kinCache) get(e kinKey, now time.Time) (isSibling, isCached bool) {
+func (k *kinCache) get(key kinKey, now time.Time) (isSibling, isCached bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	entry, ok := k.m[e]
+	entry, ok := k.m[key]
 	return entry.isSibling, ok && now.Before(entry.expires)
 }
 
-func (k *kinCache) put(e kinKey, isSibling bool, now time.Time) {
+func (k *kinCache) put(key kinKey, isSibling bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.m == nil {
 		k.m = make(map[kinKey]kinEntry)
 	}
-	if _, isCached := k.m[e]; !isCached && len(k.m) >= kinCapacity {
-		for e, entry := range k.m {
+	if _, isCached := k.m[key]; !isCached && len(k.m) >= kinCapacity {
+		for key, entry := range k.m {
 			if !now.Before(entry.expires) {
-				delete(k.m, e)
+				delete(k.m, key)
 			}
 		}
-		for e := range k.m { // remove arbitrary entries if none has expired
+		for key := range k.m { // remove arbitrary entries if none has expired
 			if len(k.m) < kinCapacity {
 				break
 			}
-			delete(k.m, e)
+			delete(k.m, key)
 		}
 	}
-	k.m[e] = kinEntry{isSibling, now.Add(kinLifetime)}
+	k.m[key] = kinEntry{isSibling, now.Add(kinLifetime)}
 }
 
 // observeTimeout limits how long a reply waits for Config.Observe.
 const observeTimeout = time.Second
 
-// startObservation passes an answer that is about to be written to Config.Observe. The returned function
-// waits until Observe returns or observeTimeout has passed.
+// startObservation passes an answer that is about to be written to Config.Observe. The returned
+// function waits until Observe returns or observeTimeout has passed.
 func (h *Host) startObservation(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
 	if h.Observe == nil || !r.vacant.HasKin || r.opts.Guest {
 		return func() {}

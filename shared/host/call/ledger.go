@@ -20,17 +20,17 @@ type Ledger interface {
 	// call. Any other error is a store error.
 	Quote(ctx context.Context, q QuoteRequest) (PaymentPlan, error)
 	// Debit returns at most 8 writes for the commit of the request row. None of them is an Append.
-	Debit(pair Pair, c *PaymentPlan, r *RequestRow) []store.Write
+	Debit(pair Pair, plan *PaymentPlan, r *RequestRow) []store.Write
 	// Replan is called if a write of Debit failed with a *store.BoundsError or *store.ConflictError.
 	// It returns another plan for the same call, or a refusal like Quote.
-	Replan(ctx context.Context, q QuoteRequest, c *PaymentPlan, refusal error) (PaymentPlan, error)
+	Replan(ctx context.Context, q QuoteRequest, plan *PaymentPlan, refusal error) (PaymentPlan, error)
 	// Settle runs after the behaviour and before the answer row is stored. It may be called again
 	// for the same row, by any process, and must settle only once. An error voids the call, unless
 	// it is ErrUncertain or of kind Unavailable. Settle may return ErrUncertain only for rows for
-	// which Late returns true.
+	// which CanSettleLate returns true.
 	Settle(ctx context.Context, s SettlementRequest) (FinalCharge, error)
-	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
-	// started.
+	// Refund returns writes for the commit of the void row. hasRun reports whether the behaviour
+	// was started.
 	Refund(pair Pair, r *RequestRow, hasRun bool) []store.Write
 	// CanSettleLate reports whether Settle may return ErrUncertain for a row.
 	CanSettleLate(r *RequestRow) bool
@@ -46,11 +46,11 @@ type QuoteRequest struct {
 	Guest   bool         // whether the host created the caller's key
 	IsReset bool         // whether the request is a reset, which runs no behaviour
 	Hold    *Hold        // hold debited earlier for this call, or nil
-	// Root is the first request of the walk (walk.go) in which a vacant makes this call, or nil if this
-	// call is the first request. All calls of a walk have its root's Address.
+	// Root is the first request of the walk (walk.go) in which a vacant makes this call, or nil if
+	// this call is the first request. All calls of a walk have the Address of Root.
 	Root *QuoteRequest
-	// RootPays reports whether the payer of Root pays for the call, because Root is a turn of a task
-	// that the payer dispatched.
+	// RootPays is set if Root is a turn of a dispatched task whose account pays for the call
+	// (taskPaysForCalls).
 	RootPays bool
 	Credential
 }
@@ -65,23 +65,22 @@ func (q *QuoteRequest) Owner() Owner {
 	return KeyOwner(q.Pair.Caller)
 }
 
-// Credential is a request's means of payment. Its JSON is stored with the turn of a request that
-// runs later, for the calls of its walk.
+// Credential is a request's means of payment. If the request runs later, its turn stores the
+// credential as JSON, because the credential also pays for calls in the walk.
 type Credential struct {
 	// Payer is the account that the handler authenticated, or nil. It pays for the call even if
 	// another party signs it.
 	Payer *Payer `json:"payer,omitempty"`
 	// Address is the client's IP address, or "" if unknown.
 	Address string `json:"address,omitempty"`
-	// MaxPrice limits the price of the call. It also limits the sum of this price and the amounts that
-	// the payer's account pays for calls that vacants make to answer the call (walk.go). If MaxPrice is
-	// nil, any price is accepted.
+	// MaxPrice limits the price of the call. It also limits the total that the payer's account pays
+	// for the walk of the call (walk.go). If MaxPrice is nil, any price is accepted.
 	MaxPrice *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
-	// IsTaskTurn marks a turn of a dispatched task, for which MaxPrice is the rest of the task's budget.
-	// IsOwnVacant means that the owner of the task also owns the vacant. MaxPrice then also limits the cost
-	// of models.
+	// IsTaskTurn marks a turn of a dispatched task, for which MaxPrice is the rest of the task's
+	// budget. IsOwnVacant means that the owner of the task also owns the vacant. MaxPrice then also
+	// limits the cost of models.
 	IsTaskTurn  bool `json:"-"`
 	IsOwnVacant bool `json:"-"`
 }
@@ -96,7 +95,7 @@ type Payer struct {
 	MaxWalkCost money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
 	Test        bool         `json:"test,omitempty"`    // calls of a test key are not charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerDailyCap is the daily cap of all
-	// subjects of the issuer together. Agents reports whether the token has the scope agents.
+	// subjects of the issuer together. HasAgentsScope reports whether the token has the scope agents.
 	Issuer         string       `json:"issuer,omitempty"`
 	IssuerDailyCap money.Amount `json:"issuer_cap,omitempty"`
 	HasAgentsScope bool         `json:"agents,omitempty"`
@@ -119,8 +118,8 @@ type PaymentPlan struct {
 	Hold         money.Amount // amount debited with the accept
 	Shard        uint8        // balance shard that receives a refund
 	Version      uint64       // price version
-	IsRootPaying bool         // whether the account of Query.Root pays, so that its limits for the walk apply
-	LedgerState  any          // value that the ledger passes from Quote to Debit and Explain
+	IsRootPaying bool         // whether the account of QuoteRequest.Root pays, so that its limits for the walk apply
+	LedgerState  any          // value that the ledger passes from Quote to Debit and Replan
 }
 
 // SettlementRequest is an accepted call whose behaviour returned an answer.
@@ -149,8 +148,8 @@ func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bo
 	return true, h.planPayment(ctx, r)
 }
 
-// needsQuote reports whether the call has a price, or a payer whose key may limit which vacants it
-// calls.
+// needsQuote reports whether the call has a price or a payer. The payer's key may be a test key,
+// which can call only some vacants.
 func (r *request) needsQuote() bool {
 	return r.mayNeedPayment && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
 }
@@ -213,7 +212,7 @@ func (h *Host) isExempt(ctx context.Context, r *request) (bool, error) {
 	return !self.IsZero() && self == r.pair.Caller, h.unavailableError(err)
 }
 
-func (h *Host) waysToPay(r *request) []json.RawMessage {
+func (h *Host) listPaymentOptions(r *request) []json.RawMessage {
 	if h.Ledger == nil || r.vacant.Price == nil || problem.AsError(r.paymentRefusal).Kind.Forms().HTTPStatus != http.StatusPaymentRequired {
 		return nil
 	}
@@ -238,5 +237,5 @@ func isDebitRefused(debit []store.Write, err error) bool {
 	return false
 }
 
-// maxPlans limits the calls of Explain for one call.
+// maxPlans limits the calls of Ledger.Replan for one call.
 const maxPlans = 32

@@ -9,12 +9,13 @@ import (
 )
 
 // TimeLimit is a time limit of a call, and the error if the answer takes longer. It is the
-// context.Cause of the context that the limit cancels, and is in the error chain of the failed call.
+// context.Cause of the context that the limit cancels, and is in the error chain of the failed
+// call.
 type TimeLimit struct {
 	Duration time.Duration
 	Name     string // name of the limit, for example "the timeout of its agent"
-	// IsWaitLimit is set if the limit applies only to callers that wait for the answer. A streamed turn
-	// or a turn in the background has more time.
+	// IsWaitLimit is set if the limit applies only to callers that wait for the answer. A streamed
+	// turn or a turn in the background has more time.
 	IsWaitLimit bool
 	Err         error // error of the operation that the limit ended, or nil
 }
@@ -32,9 +33,9 @@ func (l *TimeLimit) roundedDuration() time.Duration {
 	return l.Duration.Round(time.Second / 10)
 }
 
-// ExceededLimit returns the TimeLimit that caused err: the one in the error chain of err or, if the
-// chain has none, a copy of the cause of ctx with err as its Err. If no TimeLimit caused err, for
-// example because a connection timed out, ExceededLimit returns nil.
+// ExceededLimit returns the TimeLimit in the error chain of err. If the chain has no TimeLimit, it
+// returns a copy of the TimeLimit that is the cause of ctx, with err as its Err. If no TimeLimit
+// caused err, for example because a connection timed out, ExceededLimit returns nil.
 func ExceededLimit(ctx context.Context, err error) *TimeLimit {
 	var limit *TimeLimit
 	switch {

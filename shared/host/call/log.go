@@ -30,7 +30,8 @@ type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 // Calls returns the number of calls that were accepted or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// CountUnaccepted counts a call that was not accepted. The handler that logs the call must call Count.
+// CountUnaccepted counts a call that was not accepted. The handler that logs the call must call
+// CountUnaccepted.
 func (l *Log) CountUnaccepted(o problem.Outcome) {
 	switch {
 	case l == nil:
@@ -54,8 +55,8 @@ type callEnd struct {
 	cutReason CutReason
 }
 
-// errNotAnswered is the logged failure of a call that was voided for an unknown reason. errReset is the logged
-// failure of a call whose chain the caller has reset.
+// errNotAnswered is the logged failure of a call that was voided for an unknown reason. errReset is
+// the logged failure of a call whose chain the caller has reset.
 var (
 	errNotAnswered = problem.New(problem.DeadlineExceeded, "the call was not answered in time")
 	errReset       = problem.New(problem.Canceled, "the caller reset the chain before the call ended")

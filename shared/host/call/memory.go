@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of Recall.
+// Limits of ReadThread.
 const (
 	MaxExchanges   = 20
 	MaxThreadBytes = 64 << 10 // bytes of the calls and answers together
@@ -32,8 +32,8 @@ type ThreadExchange struct {
 
 // ReadThread returns the earlier exchanges of e's thread, the oldest first: at most the last
 // MaxExchanges, with at most MaxThreadBytes bytes. It reads only e's epoch, so that a reset erases
-// the memory. It omits calls without a context id, calls without an answer, answers signed at or
-// before since, and texts whose key is destroyed.
+// the memory. It omits calls without a context id, calls without an answer, answers that are not
+// newer than since, and texts whose key is destroyed.
 func (h *Host) ReadThread(ctx context.Context, e *envelope.Envelope, since time.Time) ([]ThreadExchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
@@ -126,8 +126,8 @@ func (m *threadReader) forEachRow(ctx context.Context, s store.Stream, fn func(s
 	if err != nil {
 		return m.host.unavailableError(err)
 	}
-	for from, rowCount, byteCount := tip.Position, 0, 0; from > 0 && rowCount < maxRowsRead && byteCount < maxBytesRead; {
-		rows, err := m.host.Store.Rows(ctx, s, from, threadPageSize, store.Descending)
+	for position, rowCount, byteCount := tip.Position, 0, 0; position > 0 && rowCount < maxRowsRead && byteCount < maxBytesRead; {
+		rows, err := m.host.Store.Rows(ctx, s, position, threadPageSize, store.Descending)
 		if err != nil {
 			return m.host.unavailableError(err)
 		}
@@ -140,16 +140,16 @@ func (m *threadReader) forEachRow(ctx context.Context, s store.Stream, fn func(s
 		if rowCount += len(rows); len(rows) == 0 {
 			return nil
 		}
-		from = rows[len(rows)-1].Position - 1
+		position = rows[len(rows)-1].Position - 1
 	}
 	return nil
 }
 
-func (m *threadReader) readExchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (entry ThreadExchange, ok bool, err error) {
+func (m *threadReader) readExchange(ctx context.Context, req *RequestRow, rsp *ResponseRow) (exchange ThreadExchange, ok bool, err error) {
 	sealed, bound := req.SealedText(m.pair)
 	question, ok, err := m.openText(ctx, sealed, bound)
 	if !ok || err != nil || question.ContextID == nil || *question.ContextID != m.thread {
-		return entry, false, err
+		return exchange, false, err
 	}
 	sealed, bound = rsp.SealedText(m.pair)
 	answer, ok, err := m.openText(ctx, sealed, bound)

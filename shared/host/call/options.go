@@ -35,9 +35,9 @@ type Options struct {
 	// refreshes the payer's limits. It is called when a vacant makes another call to answer this one.
 	// It may be nil.
 	RefreshPayer func(context.Context, *Payer) error
-	// Task is the id of the call's task, Operation is the name of the caller's request in its
-	// protocol, and Began is the arrival time of a call that was accepted earlier. Log uses these
-	// three fields. All may be zero.
+	// Task, Operation and Arrival are for Log: the id of the call's task, the name of the caller's
+	// request in its protocol, and the arrival time of a call that was accepted earlier. All may be
+	// zero.
 	Task, Operation string
 	Arrival         time.Time
 	// CompleteReply adds ids to the message before it is signed. It may be nil.
@@ -46,9 +46,9 @@ type Options struct {
 	// if the row gets another position or another payment plan. It may be nil.
 	AcceptWrites func(*RequestRow) ([]store.Write, error)
 	// HandoffWrites replaces AcceptWrites for a slow call (Host.IsSlow). SendWith then does not wait
-	// for the call. Resume runs the call, maybe in another process, and its answer can be read while it
-	// is being produced (RequestRow.IsStreamed). If HandoffWrites is nil, a slow call runs like any other,
-	// and is refused if less time is left than its vacant may take.
+	// for the call. Resume runs the call, maybe in another process, and its answer can be read while
+	// it is being produced (RequestRow.IsStreamed). If HandoffWrites is nil, a slow call runs like any
+	// other call. It is refused if less time is left than its vacant may take.
 	HandoffWrites func(*RequestRow) ([]store.Write, error)
 	// DecideWrites returns writes for the commit of the row that decides the request. It is called
 	// again if another writer has changed a document of these writes. It may be nil.
@@ -63,8 +63,8 @@ type Agreement struct {
 	Hold *Hold
 }
 
-// Hold is an amount that was debited for a call before its request row was written. The code that
-// debited the hold must return from Options.AcceptWrites the writes that transfer it to the row.
+// Hold is an amount that was debited for a call before its request row was written.
+// Options.AcceptWrites must return the writes that transfer the hold to the row.
 type Hold struct {
 	Amount money.Amount
 	Shard  uint8 // balance shard that receives a refund
@@ -76,14 +76,14 @@ type Decision struct {
 	CutReason CutReason          // "" for a complete answer
 	Failure   error              // reason for the void; nil if it is unknown
 	Payment   *CallPayment       // nil if the call has no price, or is voided
-	// Cost is the charge of the request. If the request is the root of a walk (walk.go), Spent also
+	// Cost is the charge of the request. If the request is the root of a walk (walk.go), Cost also
 	// includes what its account pays for the other calls of the walk, and the cost of models that the
 	// budget of its task limits. Only the process that runs the call knows these two amounts.
 	Cost money.Amount
 }
 
-// CallPayment is the charge of an answered call with a price, and the position of its request row, which
-// identifies its receipt.
+// CallPayment is the charge of an answered call with a price, and the position of its request row,
+// which identifies its receipt.
 type CallPayment struct {
 	Charge   money.Amount `json:"charge"`
 	Position uint64       `json:"position"`
@@ -107,7 +107,7 @@ func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write
 	return o.DecideWrites(ctx, d)
 }
 
-func (o *Options) retryConflict(err error, tries *int) bool {
+func (o *Options) canRetryConflict(err error, tries *int) bool {
 	var conflict *store.ConflictError
 	if o.DecideWrites == nil || !errors.As(err, &conflict) || *tries == maxConflicts {
 		return false
@@ -126,11 +126,11 @@ type AcceptedCall struct {
 	tip     ResponseRow
 }
 
-// MaxQueued is the longest time between Accept and Resume.
+// MaxQueued is the longest time between AcceptForResume and Resume.
 const MaxQueued = 15 * time.Minute
 
-// AcceptForResume accepts a call that Resume will run later, maybe in another process. The outcome of a
-// refused call is the same as with Send. An accepted call has State Pending.
+// AcceptForResume accepts a call that Resume will run later, maybe in another process. The outcome
+// of a refused call is the same as with Send. An accepted call has State Pending.
 func (h *Host) AcceptForResume(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -143,7 +143,7 @@ func (h *Host) AcceptForResume(ctx context.Context, route identity.ID, e *envelo
 	return out
 }
 
-// AcceptForRun accepts a call for Run. If the call is refused, Begin returns nil.
+// AcceptForRun accepts a call for Run. If the call is refused, AcceptForRun returns nil.
 func (h *Host) AcceptForRun(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*AcceptedCall, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -151,16 +151,16 @@ func (h *Host) AcceptForRun(ctx context.Context, route identity.ID, e *envelope.
 }
 
 // Run runs a call and decides it. It must be called once for each AcceptedCall.
-func (h *Host) Run(ctx context.Context, call *AcceptedCall) Outcome {
-	ctx, cancel := h.detach(ctx, call.request.opts)
+func (h *Host) Run(ctx context.Context, accepted *AcceptedCall) Outcome {
+	ctx, cancel := h.detach(ctx, accepted.request.opts)
 	defer cancel()
-	out := h.runAndDecide(ctx, call.request, call.row, call.tip)
-	call.request.reporter.report(EndEvent{out}, true)
+	out := h.runAndDecide(ctx, accepted.request, accepted.row, accepted.tip)
+	accepted.request.reporter.report(EndEvent{out}, true)
 	return out
 }
 
-// Resume runs the call that Accept accepted at a position. The caller must ensure that a call is
-// resumed at most once.
+// Resume runs the call that AcceptForResume accepted at a position. The caller must ensure that a
+// call is resumed at most once.
 func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
@@ -214,17 +214,17 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 	switch {
 	case !ok || r.isConcealed():
 		return h.notHostedError(ctx, r.env.To)
-	case r.callerRevoked != nil:
-		return r.callerRevoked
+	case r.revokedCallerErr != nil:
+		return r.revokedCallerErr
 	case r.signerErr != nil:
 		return r.signerErr
 	}
 	return checkState(r.state())
 }
 
-// Void decides an accepted call without an answer, if it is undecided. It returns the call's state:
-// Unanswered, Answered if the call was answered before, or Pending with an error if an answer waits for
-// its settlement.
+// Void voids an accepted call unless it is already decided, and returns its state. The state is
+// Answered if the call was answered before. If an answer waits for its settlement, the state is
+// Pending, together with an error. Otherwise the state is Unanswered.
 func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
 	row, err := h.loadCall(ctx, pair, position)
 	if err != nil {
@@ -256,9 +256,9 @@ func (h *Host) loadCall(ctx context.Context, pair Pair, position uint64) (Reques
 	return row, err
 }
 
-// ExpectedEnvelope contains the values that the next envelope of a pair must have. They may come from this
-// host's cache and be outdated. If an envelope with outdated values is refused, the refusal
-// contains the current values.
+// ExpectedEnvelope contains the values that the next envelope of a pair must have. They may come
+// from this host's cache and be outdated. If an envelope with outdated values is refused, the
+// refusal contains the current values.
 type ExpectedEnvelope struct {
 	Seq   int64
 	Prev  identity.Hash

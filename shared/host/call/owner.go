@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owner is the owner of a task, a context, a message id or a free call: an account or a subject of
-// an account, each in live mode or in test mode, the holder of a key, or a group of callers that
-// have neither. Owners are comparable with ==. The zero Owner does not own anything.
+// Owner is the owner of a task, a context, a message id or a free call. It is an account or a
+// subject of an account (in live mode or test mode), the holder of a key, or a group of callers
+// without account and key. Owners are comparable with ==. The zero Owner does not own anything.
 type Owner struct{ name string }
 
 // GuestOwner and SharedOwner own the tasks and contexts of callers that have neither an account nor
@@ -28,8 +28,8 @@ var (
 // reservedOwners are the owners that are neither accounts nor keys.
 var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
 
-// The name of an account's owner consists of the prefix for its mode and a digest. The name of a
-// subject's owner also has a second digest.
+// The name of an Owner that is an account consists of the prefix for its mode and a digest. For a
+// subject, a second digest follows.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"
@@ -44,8 +44,8 @@ func AccountOwner(account, subject string) Owner {
 	return o
 }
 
-// LegacyAccountOwner returns the owner that an earlier version gave to the tasks of an account. An upgrade
-// replaces it.
+// LegacyAccountOwner returns the owner that an earlier version gave to the tasks of an account. An
+// upgrade replaces it.
 func LegacyAccountOwner(account string) Owner {
 	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
 	return Owner{accountPrefix + hex.EncodeToString(sum[:digestSize])}
@@ -107,8 +107,8 @@ func (o Owner) digests() string {
 
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Account returns the live owner of the account that o is or belongs to. Limits of an account apply
-// to its live and test owners together.
+// Account returns the live owner of o's account. Limits of an account apply to its live and test
+// owners together. If o is neither an account nor a subject, ok is false.
 func (o Owner) Account() (account Owner, ok bool) {
 	digests := o.digests()
 	if digests == "" {
@@ -117,7 +117,8 @@ func (o Owner) Account() (account Owner, ok bool) {
 	return Owner{accountPrefix + digests[:2*digestSize]}, true
 }
 
-// SignsMessages reports whether o signs its own messages. The host signs the messages of all other owners.
+// SignsMessages reports whether o signs its own messages. The host signs the messages of all other
+// owners.
 func (o Owner) SignsMessages() bool {
 	_, isAccount := o.Account()
 	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount

@@ -62,17 +62,17 @@ func (h *Host) findRequestRow(ctx context.Context, p Pair, position uint64) (r R
 	return r, err == nil, h.damagedError(p.Requests(), err)
 }
 
-// findDecidingRow returns the response row that decides r, or nil, and the last response row that it read.
 func (h *Host) findDecidingRow(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
 	return h.findDecidingRowPaged(ctx, pair, r, maxDecisionPage)
 }
 
 const maxDecisionPage = 64
 
-// findDecidingRowPaged returns the response row that decides a request, or nil, and the last row that it read.
-// It starts at the row at ResponseTip, because a row written between two reads must not be skipped.
-// It stops at a row that closes the request, so that it does not read all later rows for an old
-// request. page is the size of the first page, and each further page is twice as large, up to maxDecisionPage.
+// findDecidingRowPaged returns the response row that decides a request, or nil, and the last row
+// that it read. It starts at the row at ResponseTip, because a row written between two reads must
+// not be skipped. It stops at a row that closes the request, because an old request may have many
+// later rows. pageSize is the size of the first page, and each further page is twice as large, up
+// to maxDecisionPage.
 func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRow, pageSize int) (d *ResponseRow, last ResponseRow, err error) {
 	tipPosition, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
@@ -108,71 +108,72 @@ func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRo
 	}
 }
 
-// FindPricedCall returns the call at a position of the request stream and its answer, if the call had a
-// price. If position is 0, it returns the pair's last answered call that was charged. If there is
-// no such call, ok is false.
-func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, answer ResponseRow, ok bool, err error) {
+// FindPricedCall returns the call at a position of the request stream and its answer, if the call
+// had a price. If position is 0, it returns the pair's last answered call that was charged. If
+// there is no such call, ok is false.
+func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (callRow RequestRow, answer ResponseRow, ok bool, err error) {
 	if position == 0 {
 		last, err := h.FindLastDecision(ctx, pair, func(r *ResponseRow) bool { return r.IsPriced })
 		if err != nil || last == nil {
-			return q, answer, false, err
+			return callRow, answer, false, err
 		}
 		position = last.RequestPosition
 	}
-	q, d, err := h.LoadCallAndAnswer(ctx, pair, position)
+	callRow, d, err := h.LoadCallAndAnswer(ctx, pair, position)
 	if problem.Is(err, problem.NotFound) {
-		return q, answer, false, nil
+		return callRow, answer, false, nil
 	}
-	if err != nil || d == nil || q.PaidBy == Unpriced {
-		return q, answer, false, err
+	if err != nil || d == nil || callRow.PaidBy == Unpriced {
+		return callRow, answer, false, err
 	}
-	return q, *d, true, nil
+	return callRow, *d, true, nil
 }
 
-// LoadCallAndAnswer returns the call at a position of the request stream and its answer, or nil if it is not
-// answered. If there is no call at the position, the error has kind NotFound.
-func (h *Host) LoadCallAndAnswer(ctx context.Context, pair Pair, position uint64) (q RequestRow, answer *ResponseRow, err error) {
-	if q, err = h.loadCall(ctx, pair, position); err != nil {
-		return q, nil, err
+// LoadCallAndAnswer returns the call at a position of the request stream and its answer, or nil if
+// it is not answered. If there is no call at the position, the error has kind NotFound.
+func (h *Host) LoadCallAndAnswer(ctx context.Context, pair Pair, position uint64) (callRow RequestRow, answer *ResponseRow, err error) {
+	if callRow, err = h.loadCall(ctx, pair, position); err != nil {
+		return callRow, nil, err
 	}
-	d, _, err := h.findDecidingRowPaged(ctx, pair, &q, 2) // most calls are decided by the next row
+	d, _, err := h.findDecidingRowPaged(ctx, pair, &callRow, 2) // most calls are decided by the next row
 	if err != nil || d == nil || d.Kind != RowAnswer {
-		return q, nil, err
+		return callRow, nil, err
 	}
-	return q, d, nil
+	return callRow, d, nil
 }
 
 // MaxSearchedRequests limits the number of requests in which FindCallByHash searches for a call.
 const MaxSearchedRequests = 8
 
-// FindCallByHash returns the call of a pair whose envelope has the given hash, and its answer. It reads
-// the request at position, unless position is 0, and then searches the last MaxSearchedRequests requests. If
-// there is no such call, or the call has no answer, a is nil.
-func (h *Host) FindCallByHash(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, answer *ResponseRow, err error) {
+// FindCallByHash returns the call of a pair whose envelope has the given hash, and its answer. It
+// reads the request at position, unless position is 0, and then searches the last
+// MaxSearchedRequests requests. If there is no such call, or the call has no answer, answer is nil.
+func (h *Host) FindCallByHash(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (callRow RequestRow, answer *ResponseRow, err error) {
 	if position > 0 {
-		if q, answer, err = h.LoadCallAndAnswer(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
-			return q, answer, err
+		if callRow, answer, err = h.LoadCallAndAnswer(ctx, pair, position); err == nil && callRow.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
+			return callRow, answer, err
 		}
 	}
 	rows, err := h.Store.Rows(ctx, pair.Requests(), math.MaxInt64, MaxSearchedRequests, store.Descending)
 	if err != nil {
-		return q, nil, h.unavailableError(err)
+		return callRow, nil, h.unavailableError(err)
 	}
 	for _, row := range rows {
-		if q, err = DecodeRequest(row); err != nil {
-			return q, nil, h.damagedError(pair.Requests(), err)
+		if callRow, err = DecodeRequest(row); err != nil {
+			return callRow, nil, h.damagedError(pair.Requests(), err)
 		}
-		if q.Hash == hash && q.Kind == RowCall {
-			return h.LoadCallAndAnswer(ctx, pair, q.Position)
+		if callRow.Hash == hash && callRow.Kind == RowCall {
+			return h.LoadCallAndAnswer(ctx, pair, callRow.Position)
 		}
 	}
-	return q, nil, nil
+	return callRow, nil, nil
 }
 
 // maxSearchedDecisions limits the number of decisions in which FindLastDecision searches.
 const maxSearchedDecisions = 100
 
-// FindLastDecision returns the last decision of a pair for which accept returns true, or nil.
+// FindLastDecision returns the last decision of a pair for which matches returns true, or nil if
+// none of the last maxSearchedDecisions matches.
 func (h *Host) FindLastDecision(ctx context.Context, pair Pair, matches func(*ResponseRow) bool) (*ResponseRow, error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxSearchedDecisions, store.Descending)
 	if err != nil {

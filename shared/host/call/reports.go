@@ -24,18 +24,18 @@ import (
 type Usage struct {
 	InputTokens  uint64 `json:"in"` // input tokens, as the provider counts them
 	OutputTokens uint64 `json:"out"`
-	CachedTokens uint64 `json:"cached"`        // part of In
+	CachedTokens uint64 `json:"cached"`        // part of InputTokens
 	Turns        uint64 `json:"turns"`         // requests to a model
 	ToolCalls    uint64 `json:"tools"`         // calls of tools
 	AgentVersion uint64 `json:"agent_version"` // version of the agent
 	// UsedFallback is set if the last request went to the fallback model.
 	UsedFallback bool `json:"fallback"`
-	// UnreportedTurns counts the turns for which the provider did not report usage. It is at least 1 if
-	// In or Out includes an estimate.
+	// UnreportedTurns counts the turns for which the provider did not report usage. It is at least 1
+	// if InputTokens or OutputTokens includes an estimate.
 	UnreportedTurns uint64 `json:"unreported"`
 	Cost            uint64 `json:"cost"` // micro-dollars
-	// PriceTableVersion is the version of the host's model price table on which Cost is based. It is 0 if the
-	// call was free or the agent states its price.
+	// PriceTableVersion is the version of the host's model price table on which Cost is based. It is 0
+	// if the call was free or the agent states its price.
 	PriceTableVersion uint64 `json:"price_version"`
 }
 
@@ -48,7 +48,7 @@ func (u *Usage) counters() []*uint64 {
 	return []*uint64{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.Turns, &u.ToolCalls, &u.AgentVersion, &u.UnreportedTurns, &u.Cost, &u.PriceTableVersion}
 }
 
-// countersWithoutCost is the number of fields in a row without Cost and Prices.
+// countersWithoutCost is the number of fields in a row without Cost and PriceTableVersion.
 const countersWithoutCost = 7
 
 func appendUsage(b []byte, u *Usage) []byte {
@@ -67,7 +67,7 @@ func appendUsage(b []byte, u *Usage) []byte {
 	return append(b, flags)
 }
 
-func (d *reader) usage() *Usage {
+func (d *reader) readUsage() *Usage {
 	u := &Usage{}
 	counters := u.counters()
 	switch int(d.readByte()) {
@@ -79,7 +79,7 @@ func (d *reader) usage() *Usage {
 		return u
 	}
 	for _, n := range counters {
-		*n = d.uvarint(math.MaxInt64)
+		*n = d.readUvarint(math.MaxInt64)
 	}
 	flags := d.readByte()
 	d.bad = d.bad || flags > 1
@@ -101,8 +101,8 @@ const (
 // cutReasons lists the reasons. The index is the byte in a row. Later versions may append reasons.
 var cutReasons = []CutReason{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
-// AppendRemark appends a remark to the text of an incomplete answer, so that a model does not mistake it
-// for a complete answer.
+// AppendRemark appends a remark to the text of an incomplete answer, so that a model does not
+// mistake it for a complete answer.
 func (c CutReason) AppendRemark(text string) string {
 	switch c {
 	case "":
@@ -115,7 +115,7 @@ func (c CutReason) AppendRemark(text string) string {
 
 func (c CutReason) code() byte { return byte(max(slices.Index(cutReasons, c), 0)) }
 
-func (d *reader) cutReason() CutReason {
+func (d *reader) readCutReason() CutReason {
 	code := int(d.readByte())
 	if d.bad = d.bad || code == 0 || code >= len(cutReasons); d.bad {
 		return ""
@@ -130,8 +130,8 @@ type AgentLog struct {
 	Tools        []ToolUse
 	MoreTools    int
 	OmittedTools OmittedTools
-	// ReducedMaxTokens is the smallest limit to which budgets reduced max_tokens. Zero means that they did
-	// not reduce it.
+	// ReducedMaxTokens is the smallest limit to which budgets reduced max_tokens. Zero means that they
+	// did not reduce it.
 	ReducedMaxTokens int
 }
 
@@ -159,8 +159,8 @@ const (
 	ToolTimedOut ToolOutcome = "timed out"
 )
 
-// OmittedTools lists tools that an agent is not offered, up to MaxOmittedTools, and counts the others. If
-// possible, the list has a tool for every reason.
+// OmittedTools lists tools that an agent is not offered, up to MaxOmittedTools, and counts the
+// others. If possible, the list contains at least one tool per reason.
 type OmittedTools struct {
 	Tools     []OmittedTool `json:"tools,omitempty"`
 	MoreTools int           `json:"more,omitempty"`
@@ -257,10 +257,10 @@ func record(ctx context.Context, change func(*recorder)) {
 	}
 }
 
-// RecordUsage replaces the recorded usage of the call that runs in ctx. Outside a call, it has no effect.
+// RecordUsage replaces the recorded usage of the call that runs in ctx. Outside a call, it has no
+// effect.
 func RecordUsage(ctx context.Context, u Usage) { record(ctx, func(m *recorder) { m.usage = &u }) }
 
-// RecordCutReason records why the answer of the call that runs in ctx is incomplete.
 func RecordCutReason(ctx context.Context, reason CutReason) {
 	record(ctx, func(m *recorder) { m.cutReason = reason })
 }
@@ -269,7 +269,6 @@ func RecordOmittedTools(ctx context.Context, l OmittedTools) {
 	record(ctx, func(m *recorder) { m.agentLog.OmittedTools = l })
 }
 
-// RecordReducedMaxTokens records that budgets reduced the agent's max_tokens to n for a turn of the call in ctx.
 func RecordReducedMaxTokens(ctx context.Context, n int) {
 	record(ctx, func(m *recorder) {
 		if m.agentLog.ReducedMaxTokens == 0 || n < m.agentLog.ReducedMaxTokens {
@@ -278,10 +277,10 @@ func RecordReducedMaxTokens(ctx context.Context, n int) {
 	})
 }
 
-// RecordToolStart records the start of a tool in the call that runs in ctx. The caller must call end with
-// the tool's outcome. If end is not called before the call ends, the outcome is ToolTimedOut.
-// arguments and result are sealed and stored with the row that decides the call. They must be "" if
-// the agent's settings forbid storing them.
+// RecordToolStart records the start of a tool in the call that runs in ctx. The caller must call
+// end with the tool's outcome. If end is not called before the call ends, the outcome is
+// ToolTimedOut. arguments and result are sealed and stored with the row that decides the call. They
+// must be "" if the agent's settings forbid storing them.
 func RecordToolStart(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
 	record(ctx, func(m *recorder) {
@@ -312,8 +311,9 @@ func (m *recorder) truncate(run *toolRun, text string) string {
 }
 
 func (m *recorder) elapsedMS(run *toolRun) int64 {
+	// Clocks may step back.
 	return max(m.now().Sub(run.startedAt).Milliseconds(), 0)
-} // clocks may step back
+}
 
 func (m *recorder) copyTo(r *request) {
 	m.mu.Lock()
@@ -335,12 +335,12 @@ func (m *recorder) copyTo(r *request) {
 	}
 }
 
-// maxSealedBytes limits the bytes of an answer together with the texts of its tools. Texts above this limit
-// are dropped, so that they never make an answer too large for a store.
+// maxSealedBytes limits the bytes of an answer together with the texts of its tools. Texts of tools
+// above this limit are dropped, so that they never make an answer too large for a store.
 const maxSealedBytes = store.MaxData - 4<<10
 
-// appendTools appends tools to an encoded payload. It truncates texts that would exceed maxSealedBytes,
-// starting with the last ones.
+// appendTools appends tools to an encoded payload. It truncates texts that would exceed
+// maxSealedBytes, starting with the last ones.
 func appendTools(b []byte, tools []RecordedToolCall) []byte {
 	if len(tools) == 0 {
 		return b
@@ -377,19 +377,19 @@ func encodeTools(tools []RecordedToolCall) (b []byte) {
 	return b
 }
 
-func (d *reader) tools() (calls []RecordedToolCall) {
+func (d *reader) readTools() (calls []RecordedToolCall) {
 	for len(d.b) > 0 && !d.bad {
 		var t RecordedToolCall
-		t.Name, t.Outcome = d.string(), ToolOutcome(d.string())
-		t.DurationMS = int64(d.uvarint(math.MaxInt64))
+		t.Name, t.Outcome = d.readString(), ToolOutcome(d.readString())
+		t.DurationMS = int64(d.readUvarint(math.MaxInt64))
 		t.IsTruncated = d.readByte() == 1
-		t.Arguments, t.Result = d.string(), d.string()
+		t.Arguments, t.Result = d.readString(), d.readString()
 		calls = append(calls, t)
 	}
 	return calls
 }
 
-// ToolCallRecord are the tool calls within a call whose texts are stored.
+// ToolCallRecord contains the tool calls of a decided call, with their stored texts.
 type ToolCallRecord struct {
 	Position   uint64             `json:"position"` // position of the request row
 	IsAnswered bool               `json:"answered"`
@@ -435,7 +435,7 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []Too
 			if json.Unmarshal(plain, &c) == nil {
 				d.b = c.Tools
 			}
-			if tools = d.tools(); d.bad {
+			if tools = d.readTools(); d.bad {
 				err = fmt.Errorf("%w: the tools of a void", errInvalidRow)
 			}
 		} else {
@@ -523,17 +523,17 @@ func ParseCause(plain []byte) (c Cause, err error) {
 	return c, nil
 }
 
-// Sink receives the progress of a call: Provisional events between its accept and its decision, and
-// finally one EndEvent. The agent waits until the Sink returns. A refused call has no progress.
+// Sink receives the progress of a call: each ProvisionalEvent between its accept and its decision,
+// and finally one EndEvent. The agent waits until the Sink returns. A refused call has no progress.
 // Calls of a Sink do not overlap. A Sink that panics or takes longer than sinkTimeout is not called
 // again, while the call continues.
 type Sink func(Progress)
 
-// Progress is a Provisional or an EndEvent.
+// Progress is a ProvisionalEvent or an EndEvent.
 type Progress interface{ progress() }
 
-// ProvisionalEvent is an event of the vacant's agent. It is neither signed nor stored, and the call may
-// still fail. Exactly one field is set.
+// ProvisionalEvent is an event of the vacant's agent. It is neither signed nor stored, and the call
+// may still fail. Exactly one field is set.
 type ProvisionalEvent struct {
 	Text       string // part of the answer
 	Thought    string
@@ -549,7 +549,8 @@ type ProvisionalEvent struct {
 // MaxToolArguments is the size of the arguments in a ToolStep, in bytes.
 const MaxToolArguments = 4 << 10
 
-// ToolStep is the beginning or the end of a call of a tool. It is a Detail of Provisional.
+// ToolStep is the beginning or the end of a call of a tool. It is a Detail of a
+// ProvisionalEvent.
 type ToolStep struct {
 	ID   string `json:"id"` // id of the tool call within a turn of the model
 	Name string `json:"name"`
@@ -619,9 +620,9 @@ type PartialAnswer struct {
 	StartedAt time.Time // start of the behaviour
 }
 
-// StorePartialAnswer decides an undecided call with a partial answer and returns the final state: Answered, or
-// Unanswered if the call was or had to be voided, for example because its vacant is no longer
-// hosted or cannot sign this text.
+// StorePartialAnswer decides an undecided call with a partial answer and returns the final state.
+// The state is Answered, or Unanswered if the call was already voided. StorePartialAnswer itself
+// voids the call if, for example, the vacant is no longer hosted or cannot sign this text.
 func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint64, reason CutReason, p PartialAnswer, o Options) (State, error) {
 	row, err := h.loadCall(ctx, pair, position)
 	if err != nil {
@@ -636,10 +637,10 @@ func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint6
 	case d != nil || tipSupersedes(tip, &row):
 		return Unanswered, nil
 	}
-	void := func(failure error, final bool) (State, error) {
-		return h.voidAndReport(ctx, pair, &row, voidReason{cause: NewCause(failure, 0), failure: failure, opts: &o, usage: p.Usage, hasRun: true, isFinal: final})
+	void := func(failure error, isFinal bool) (State, error) {
+		return h.voidAndReport(ctx, pair, &row, voidReason{cause: NewCause(failure, 0), failure: failure, opts: &o, usage: p.Usage, hasRun: true, isFinal: isFinal})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cutReason: reason} // began is zero, because the request that runs the call logs its counts
+	r := &request{pair: pair, hash: row.Hash, opts: o, cutReason: reason} // arrival is zero, because the request that runs the call logs its counts
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {

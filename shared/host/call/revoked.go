@@ -19,23 +19,23 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	if err != nil {
 		return h.unavailableError(err)
 	}
-	r.revocationChecked, r.callerRevoked, r.keyRevoked = true, nil, revoked[1]
+	r.revocationChecked, r.revokedCallerErr, r.vacantKeyRevoked = true, nil, revoked[1]
 	if revoked[0] {
 		// A revoked key may be in the wrong hands, so its holder gets no other information.
-		r.callerRevoked = problem.New(problem.Revoked, "the key of sender %s was revoked; it cannot call vacants of this host", r.pair.Caller.Short())
+		r.revokedCallerErr = problem.New(problem.Revoked, "the key of sender %s was revoked; it cannot call vacants of this host", r.pair.Caller.Short())
 	}
 	return nil
 }
 
 func (h *Host) forgetTipsIfRevoked(r *request) {
-	if r.callerRevoked != nil || r.keyRevoked { // the host must check the next call before accepting it
+	if r.revokedCallerErr != nil || r.vacantKeyRevoked { // the host must check the next call before accepting it
 		h.tipCache.forget(r.pair)
 	}
 }
 
-// appendAndCheckRevocation appends the request row like appendRequest. If a call was decided from cached data, the
-// revocation of its keys is read only now, concurrently with the write, to save time. A call with a
-// revoked key is voided before it runs.
+// appendAndCheckRevocation appends the request row like appendRequest. If a call was decided from
+// cached data, the revocation of its keys is read only now, concurrently with the write, to save
+// time. A call with a revoked key is voided before it runs.
 func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if r.revocationChecked || h.AreRevoked == nil {
 		return h.appendRequest(ctx, r, v)
@@ -55,11 +55,11 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 	defer h.forgetTipsIfRevoked(r)
 	r.out.HasEnded = false // an earlier attempt may have been voided
 	switch {
-	case checkErr == nil && r.callerRevoked == nil && !r.keyRevoked:
+	case checkErr == nil && r.revokedCallerErr == nil && !r.vacantKeyRevoked:
 		return row, err
 	case row != nil:
 		reason := r.newVoidReason()
-		reason.failure = cmp.Or(r.callerRevoked, checkErr, checkState(r.state()))
+		reason.failure = cmp.Or(r.revokedCallerErr, checkErr, checkState(r.state()))
 		d, err := h.voidCall(ctx, r.pair, row, reason)
 		if err != nil {
 			return nil, err
@@ -69,12 +69,12 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 	switch {
 	case checkErr != nil:
 		return nil, checkErr
-	case r.callerRevoked != nil:
+	case r.revokedCallerErr != nil:
 		r.out = Outcome{Hash: r.hash}
 		if r.isConcealed() {
 			return nil, h.notHostedError(ctx, r.env.To)
 		}
-		return nil, r.callerRevoked
+		return nil, r.revokedCallerErr
 	case row != nil:
 		r.out = r.out.withTip(*row)
 		r.out.State = Unanswered

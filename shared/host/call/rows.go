@@ -44,26 +44,26 @@ func (k RowKind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// Flags in the kind of a row. A row without any flag has the same bytes as in the first version of the
-// format. streamedBit and cutBit can have the same value, because streamedBit occurs only in request rows
-// and cutBit only in response rows.
+// Flags in the kind of a row. A row without any flag has the same bytes as in the first version of
+// the format. streamedBit and cutBit can have the same value, because streamedBit occurs only in
+// request rows and cutBit only in response rows.
 const (
 	usageBit    RowKind = 0x80 // response row with a Usage
 	pricedBit   RowKind = 0x40 // call with a price, or its answer
 	streamedBit RowKind = 0x20 // call with a price whose answer can be read while it is being produced
-	cutBit      RowKind = 0x20 // answer with a Cut
+	cutBit      RowKind = 0x20 // answer with a CutReason
 	subjectBit  RowKind = 0x10 // request sent by a subject of the paying account
 )
 
-// RequestRow is an accepted call or reset. The stream's name contains the caller and the vacant. Text
-// is sealed (encrypted).
+// RequestRow is an accepted call or reset. The stream's name contains the caller and the vacant.
+// Text is sealed (encrypted).
 type RequestRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
 	// The signed envelope.
-	Seq       int64 // for a call, Position - EpochStart, which is not stored; for a reset, the signed value, which has no meaning
+	Seq       int64 // Position - EpochStart of a call (not stored), or the signed value of a reset (without meaning)
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte // 64 bytes
@@ -113,7 +113,7 @@ type ResponseRow struct {
 	// CutReason is empty for a complete answer and for a void.
 	CutReason CutReason
 
-	// Charge is the amount that the payer paid for an answer, in micro-dollars. Charged reports
+	// Charge is the amount that the payer paid for an answer, in micro-dollars. IsPriced reports
 	// whether the request had a price.
 	Charge   uint64
 	IsPriced bool
@@ -191,32 +191,32 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 	r.IsStreamed = d.kind&streamedBit != 0
 	d.readFixed(r.Hash[:])
 	d.readFixed(r.Prev[:])
-	r.Signature = d.bytes(identity.SignatureSize)
-	r.Time = d.time()
+	r.Signature = d.readBytes(identity.SignatureSize)
+	r.Time = d.readTime()
 	// The sum is computed in microseconds, because a Duration overflows after 292 years. A call
 	// signed in year 1 would then lower the floor.
-	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.uvarint(lastMicro-firstMicro))).UTC()
-	r.Epoch, r.EpochStart, r.PrevEpochStart = d.uvarint(math.MaxInt64), d.uvarint(row.Position), d.uvarint(row.Position)
+	r.Floor = time.UnixMicro(r.Time.UnixMicro() + int64(d.readUvarint(lastMicro-firstMicro))).UTC()
+	r.Epoch, r.EpochStart, r.PrevEpochStart = d.readUvarint(math.MaxInt64), d.readUvarint(row.Position), d.readUvarint(row.Position)
 	if r.Kind == RowReset {
-		r.Seq = int64(d.uvarint(envelope.MaxSeq))
+		r.Seq = int64(d.readUvarint(envelope.MaxSeq))
 	} else {
 		r.Seq = int64(row.Position - r.EpochStart)
-		r.ResponseTip = d.uvarint(math.MaxInt64)
-		r.Due = d.time()
-		r.Price = d.uvarint(math.MaxInt64)
+		r.ResponseTip = d.readUvarint(math.MaxInt64)
+		r.Due = d.readTime()
+		r.Price = d.readUvarint(math.MaxInt64)
 		r.Shard = d.readByte()
 		if isPriced {
 			r.PaidBy = PayerKind(d.readByte())
 			d.readFixed(r.Payer[:])
 			if d.kind&subjectBit != 0 {
-				r.Subject = hex.EncodeToString(d.bytes(SubjectSize))
+				r.Subject = hex.EncodeToString(d.readBytes(SubjectSize))
 			}
-			r.PriceVersion = d.uvarint(math.MaxInt64)
+			r.PriceVersion = d.readUvarint(math.MaxInt64)
 			d.bad = d.bad || r.PaidBy == Unpriced || r.PaidBy > PaidByVoucher
 		}
 		d.bad = d.bad || !isPriced && r.Price > 0
 	}
-	r.Text = d.text()
+	r.Text = d.readText()
 	return r, d.checkEnd(row)
 }
 
@@ -278,33 +278,33 @@ func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r.IsPriced = d.kind&pricedBit != 0
 	d.readFixed(r.RequestHash[:])
 	d.readFixed(r.Hash[:])
-	r.RequestPosition, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
-	r.Seq = int64(d.uvarint(envelope.MaxSeq))
+	r.RequestPosition, r.RequestEpoch = d.readUvarint(math.MaxInt64), d.readUvarint(math.MaxInt64)
+	r.Seq = int64(d.readUvarint(envelope.MaxSeq))
 	if r.Kind == RowVoid {
-		r.Epoch = d.uvarint(math.MaxInt64)
+		r.Epoch = d.readUvarint(math.MaxInt64)
 		if hasUsage {
-			r.Usage = d.usage()
+			r.Usage = d.readUsage()
 		}
 		if len(d.b) > 0 {
-			r.Text = d.text()
+			r.Text = d.readText()
 		}
 		return r, d.checkEnd(row)
 	}
 	r.Epoch = r.RequestEpoch
 	d.readFixed(r.Prev[:])
-	r.Signature = d.bytes(identity.SignatureSize)
-	r.Time = d.time()
-	r.Duration = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	r.Signature = d.readBytes(identity.SignatureSize)
+	r.Time = d.readTime()
+	r.Duration = time.Duration(d.readUvarint(math.MaxInt32)) * time.Millisecond
 	if hasUsage {
-		r.Usage = d.usage()
+		r.Usage = d.readUsage()
 	}
 	if r.IsPriced {
-		r.Charge = d.uvarint(math.MaxInt64)
+		r.Charge = d.readUvarint(math.MaxInt64)
 	}
 	if isCut {
-		r.CutReason = d.cutReason()
+		r.CutReason = d.readCutReason()
 	}
-	r.Text = d.text()
+	r.Text = d.readText()
 	return r, d.checkEnd(row)
 }
 
@@ -317,8 +317,8 @@ func appendText(b []byte, t textkeys.Sealed) []byte {
 	return append(b, t.Box...)
 }
 
-// reader decodes the bytes of a row. After the first error it returns zeros, and end returns the
-// error.
+// reader decodes the bytes of a row. After the first error it returns zeros, and checkEnd
+// returns the error.
 type reader struct {
 	b    []byte
 	kind RowKind
@@ -341,7 +341,7 @@ func newReader(row store.Row, kinds ...RowKind) (*reader, error) {
 	return nil, fmt.Errorf("%w: unexpected kind of row: %v", errInvalidRow, k)
 }
 
-func (d *reader) bytes(n int) []byte {
+func (d *reader) readBytes(n int) []byte {
 	if d.bad = d.bad || len(d.b) < n; d.bad {
 		return nil
 	}
@@ -350,16 +350,16 @@ func (d *reader) bytes(n int) []byte {
 	return out
 }
 
-func (d *reader) readFixed(dst []byte) { copy(dst, d.bytes(len(dst))) }
+func (d *reader) readFixed(dst []byte) { copy(dst, d.readBytes(len(dst))) }
 
 func (d *reader) readByte() byte {
-	if b := d.bytes(1); b != nil {
+	if b := d.readBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (d *reader) uvarint(limit uint64) uint64 {
+func (d *reader) readUvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.b)
 	if d.bad = d.bad || n <= 0 || v > limit; d.bad {
 		return 0
@@ -374,8 +374,8 @@ const (
 	lastMicro  = 253402300799_999999
 )
 
-func (d *reader) time() time.Time {
-	b := d.bytes(8)
+func (d *reader) readTime() time.Time {
+	b := d.readBytes(8)
 	if b == nil {
 		return time.Time{}
 	}
@@ -386,8 +386,8 @@ func (d *reader) time() time.Time {
 	return time.UnixMicro(micro).UTC()
 }
 
-func (d *reader) text() textkeys.Sealed {
-	day := d.bytes(4)
+func (d *reader) readText() textkeys.Sealed {
+	day := d.readBytes(4)
 	if day == nil {
 		return textkeys.Sealed{}
 	}

@@ -71,8 +71,8 @@ func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request)
 	return &AcceptedCall{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
-// appendOrRefuse appends the request row of r, or returns the refusal. It updates v to the tips on which
-// the decision is based.
+// appendOrRefuse appends the request row of r, or returns the refusal. It updates v to the tips on
+// which the decision is based.
 func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, isFresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
@@ -83,13 +83,13 @@ func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, isFresh 
 			}
 		} else if isFresh {
 			r.out = r.out.withTip(v.req).withFloor(verdict.floor, &r.vacant)
-			if verdict.maybeResend {
+			if verdict.mayBeResend {
 				if err := h.loadResendOutcome(ctx, r, v); err != nil {
 					return nil, err
 				}
 			}
 			if r.paymentRefusal != nil && verdict.refusal == r.paymentRefusal {
-				r.out.PaymentOptions = h.waysToPay(r)
+				r.out.PaymentOptions = h.listPaymentOptions(r)
 			}
 			return nil, verdict.refusal
 		}
@@ -120,7 +120,7 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	if !hosted || r.isConcealed() {
 		return h.notHostedError(ctx, r.env.To)
 	}
-	return r.callerRevoked
+	return r.revokedCallerErr
 }
 
 // appendRequest writes the request row after the tip in v. If another writer took the position, it
@@ -156,8 +156,8 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, h.unavailableError(err)
 	}
 	for try := 1; ; try++ {
-		// Each plan has its own WriteID. If the write of an earlier plan arrives late, this commit
-		// must not mistake the row of that write, which may name another payer, for its own row.
+		// Each plan has its own WriteID. A late write of an earlier plan may create a row with another
+		// payer, and this commit must not mistake that row for its own.
 		debit, err := h.appendWithDebit(ctx, r, row)
 		if err == nil {
 			h.tipCache.put(r.pair, tips{req: *row, rsp: v.rsp})
@@ -174,7 +174,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 			}
 			if r.paymentRefusal != nil {
 				r.out = r.out.withTip(v.req)
-				r.out.PaymentOptions = h.waysToPay(r)
+				r.out.PaymentOptions = h.listPaymentOptions(r)
 				return nil, r.paymentRefusal
 			}
 			r.plan = newPlan
@@ -232,10 +232,10 @@ func (h *Host) appendWithDebit(ctx context.Context, r *request, row *RequestRow)
 	return debit, h.commit(ctx, writes...)
 }
 
-// commit commits writes. While the outcome is unknown, it repeats the same writes, with the same
-// positions and WriteIDs, because a request could be written twice at different positions. If the
-// outcome is still unknown after maxTries, a request row may exist although its call has not run. A
-// resend then finds the row.
+// commit commits writes. While the outcome is unknown, it repeats them with the same positions and
+// WriteIDs. At other positions, a request could be stored twice. If the outcome is still unknown
+// after maxTries, a request row may exist although its call has not run. A resend then finds the
+// row.
 func (h *Host) commit(ctx context.Context, writes ...store.Write) error {
 	for try := 1; ; try++ {
 		err := h.Store.Commit(ctx, writes...)
@@ -255,18 +255,20 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// CheckTimeLeft returns an error if a slow vacant would have less time than its Work. Its answer would
-// probably be lost, together with the work for it.
-func CheckTimeLeft(work, remaining time.Duration) error {
-	if work <= DefaultCallTimeout || remaining >= work {
+// CheckTimeLeft returns an error if a slow vacant would have less time than its Vacant.CallTimeout,
+// because its answer would probably be lost.
+func CheckTimeLeft(callTimeout, remaining time.Duration) error {
+	if callTimeout <= DefaultCallTimeout || remaining >= callTimeout {
 		return nil
 	}
-	return problem.New(problem.DeadlineExceeded, "the call may take %s, but only %s are left", work, max(remaining, 0).Round(time.Second))
+	return problem.New(problem.DeadlineExceeded, "the call may take %s, but only %s are left", callTimeout, max(remaining, 0).Round(time.Second))
 }
 
-// currentTimeLimit returns the time limit of a behaviour that starts now. The limit is the vacant's Work, or
-// else Options.CallTimeout, or else the host's Work. It is at most Options.CallTimeout and at most the time until the
-// deadline minus Margin. The deadline does not limit a call that Resume runs later.
+// currentTimeLimit returns the time limit of a behaviour that starts now. The limit is the first of
+// Vacant.CallTimeout, Options.CallTimeout and Config.CallTimeout that is set. It is at most
+// Options.CallTimeout and at most the time until the deadline minus ReplyMargin. The deadline does
+// not limit a call that Resume runs later, and Options.CallTimeout does not limit a call that is
+// handed off (Options.HandoffWrites).
 func (h *Host) currentTimeLimit(ctx context.Context, r *request, now time.Time) *TimeLimit {
 	l := &TimeLimit{Duration: h.CallTimeout, Name: "the time that the host allows", IsWaitLimit: true}
 	switch {
@@ -298,14 +300,13 @@ func (h *Host) currentTimeLimit(ctx context.Context, r *request, now time.Time) 
 	return l
 }
 
-// Reset handles a chain reset (PROTOCOL §9). Its row takes the next position of the request stream and
-// begins a new epoch.
 func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	return h.ResetWith(ctx, route, e, Credential{})
 }
 
-// ResetWith handles a reset with a Credential. If the vacant has a price and no account pays, a
-// reset uses one of the caller's free calls. Otherwise strangers could fill the store with resets.
+// ResetWith handles a chain reset with a Credential (PROTOCOL §9). If the vacant has a price and no
+// account pays, a reset uses one of the caller's free calls. Otherwise strangers could fill the
+// store with resets.
 func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, cred Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
@@ -333,15 +334,15 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 		if !hosted || r.isConcealed() {
 			return r.out.withProblem(notAddressedError())
 		}
-		if r.callerRevoked != nil {
-			return r.out.withProblem(r.callerRevoked)
+		if r.revokedCallerErr != nil {
+			return r.out.withProblem(r.revokedCallerErr)
 		}
 		out := r.out.withTip(tip)
 		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
 			return out.withFloor(verdict.floor, &r.vacant).withProblem(verdict.refusal)
 		}
 		if r.paymentRefusal != nil {
-			out.PaymentOptions = h.waysToPay(&r)
+			out.PaymentOptions = h.listPaymentOptions(&r)
 			return out.withProblem(r.paymentRefusal)
 		}
 		if !r.vacant.Price.IsFree() {
@@ -368,29 +369,29 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 // maxTimeToDue exceeds the maximum time from the accept of a call until it is due.
 const maxTimeToDue = time.Hour
 
-// findStreamedCall returns the position of a call of tip's epoch that is neither decided nor overdue and
-// whose answer can be read while it is being produced, or 0. An answer of the next epoch would void
-// and refund that call, although its caller has read a part of the answer.
+// findStreamedCall returns the position of a streamed call (RequestRow.IsStreamed) of tip's epoch
+// that is neither decided nor overdue, or 0. A reset must wait for this call. An answer of the next
+// epoch would otherwise void and refund it, although its caller has read a part of the answer.
 func (h *Host) findStreamedCall(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
 	now, openCalls, minResponseTip := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
 	isRecent := true
-	for from := tip.Position; isRecent && from > tip.EpochStart; {
-		rows, err := h.Store.Rows(ctx, pair.Requests(), from, store.MaxPage, store.Descending)
+	for position := tip.Position; isRecent && position > tip.EpochStart; {
+		rows, err := h.Store.Rows(ctx, pair.Requests(), position, store.MaxPage, store.Descending)
 		if err != nil {
 			return 0, h.unavailableError(err)
 		}
 		for _, row := range rows {
-			q, err := DecodeRequest(row)
+			callRow, err := DecodeRequest(row)
 			if err != nil {
 				return 0, h.damagedError(pair.Requests(), err)
 			}
-			if isRecent = q.Kind == RowCall && now.Sub(q.Due) < maxTimeToDue; !isRecent {
+			if isRecent = callRow.Kind == RowCall && now.Sub(callRow.Due) < maxTimeToDue; !isRecent {
 				break
 			}
-			if q.IsStreamed && !now.After(q.Due) {
-				openCalls[q.Position], minResponseTip = true, min(minResponseTip, q.ResponseTip)
+			if callRow.IsStreamed && !now.After(callRow.Due) {
+				openCalls[callRow.Position], minResponseTip = true, min(minResponseTip, callRow.ResponseTip)
 			}
-			from = q.Position - 1
+			position = callRow.Position - 1
 		}
 		isRecent = isRecent && len(rows) > 0
 	}
@@ -431,8 +432,8 @@ func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outco
 		// A deleted vacant must look like one that never existed.
 		tip = RequestRow{}
 	}
-	if r.callerRevoked != nil {
-		return r.out.withProblem(r.callerRevoked)
+	if r.revokedCallerErr != nil {
+		return r.out.withProblem(r.revokedCallerErr)
 	}
 	return r.out.withTip(tip).withProblem(refusal)
 }

@@ -115,7 +115,7 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 		events events
 		want   []string
 	}{
-		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{InputTokens: 3}, substrate.Text("b"), substrate.Stop},
+		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{InputTokens: 3}, substrate.Text("b"), substrate.FinishStop},
 			[]string{"hm", "look", "a ", "used 3", "b", "last", "signed a b"}},
 		"a failure in its middle": {events{substrate.Text("a "), failed}, []string{"a ", "unanswered substrate_busy"}},
 		"a failure at once":       {events{failed}, []string{"unanswered substrate_busy"}},
@@ -152,7 +152,7 @@ type pulls struct{ n *notes }
 
 func (p pulls) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		for _, e := range []substrate.Event{substrate.Text("1"), substrate.Text("2"), substrate.Stop} {
+		for _, e := range []substrate.Event{substrate.Text("1"), substrate.Text("2"), substrate.FinishStop} {
 			p.n.take(call.ProvisionalEvent{Text: "pull"})
 			if !yield(e, nil) {
 				return
@@ -167,7 +167,7 @@ func TestAFailedSinkIsNotCalledAgain(t *testing.T) {
 		"panics": func() { panic("no") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			host, _, e := watched(t, events{substrate.Text("a"), substrate.Text("b"), substrate.Text("c"), substrate.Stop})
+			host, _, e := watched(t, events{substrate.Text("a"), substrate.Text("b"), substrate.Text("c"), substrate.FinishStop})
 			var n notes
 			began := time.Now()
 			out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) {
@@ -214,14 +214,14 @@ func (stubborn) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 		if yield(substrate.Text("early"), nil) {
 			time.Sleep(30 * time.Minute)
 			if yield(substrate.Text("late"), nil) {
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 		}
 	}
 }
 
 func TestARefusedCallHasNoProgress(t *testing.T) {
-	host, _, e := watched(t, events{substrate.Stop})
+	host, _, e := watched(t, events{substrate.FinishStop})
 	e.Seq = 5
 	out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: func(p call.Progress) { t.Errorf("told %s", told(p)) }})
 	if out.Problem == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The sealed part of a row contains the payload and the idempotency key. It omits the key of an
-// answer, which follows from the request.
+// The sealed part of a row contains the payload and the idempotency key. The key of an answer is
+// omitted, because it follows from the request.
 
 const (
 	contextFlag = 1 << iota
@@ -22,7 +22,7 @@ const (
 	toolsFlag
 )
 
-// roles in stored order. The index is the byte in a row.
+// roles lists the roles in stored order. The index is the byte in a row.
 var roles = [...]envelope.Role{envelope.RoleUser, envelope.RoleAgent, envelope.RoleTool}
 
 func encodePayload(m *envelope.Message, key string) []byte {
@@ -78,31 +78,31 @@ func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedTool
 	}
 	m.Role = roles[role]
 	if flags&contextFlag != 0 {
-		s := d.string()
+		s := d.readString()
 		m.ContextID = &s
 	}
 	if flags&messageFlag != 0 {
-		s := d.string()
+		s := d.readString()
 		m.MessageID = &s
 	}
 	if flags&selfEvalFlag != 0 {
 		s := &envelope.SelfEval{}
 		for _, f := range []*float64{&s.Adoption, &s.Confidence, &s.Factual, &s.Honesty, &s.Logical, &s.Relevance} {
-			if v := d.bytes(8); v != nil {
+			if v := d.readBytes(8); v != nil {
 				*f = math.Float64frombits(binary.BigEndian.Uint64(v))
 			}
 		}
 		m.SelfEval = s
 	}
 	if flags&keyFlag != 0 {
-		key = d.string()
+		key = d.readString()
 	}
-	n := d.uvarint(uint64(len(d.b)))
+	n := d.readUvarint(uint64(len(d.b)))
 	for i := uint64(0); i < n && !d.bad; i++ {
-		m.Parts = append(m.Parts, d.string())
+		m.Parts = append(m.Parts, d.readString())
 	}
 	if flags&toolsFlag != 0 {
-		tools = d.tools()
+		tools = d.readTools()
 	}
 	if d.bad || len(d.b) > 0 {
 		return m, "", nil, fmt.Errorf("%w: text of %d bytes", errInvalidRow, len(b))
@@ -115,12 +115,12 @@ func appendString(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-func (d *reader) string() string {
-	return string(d.bytes(int(d.uvarint(uint64(len(d.b))))))
+func (d *reader) readString() string {
+	return string(d.readBytes(int(d.readUvarint(uint64(len(d.b))))))
 }
 
-// additionalData returns the authenticated data of a sealed text: its stream and envelope hash. This
-// data prevents a text from being moved to another row.
+// additionalData returns the authenticated data of a sealed text: its stream and envelope hash.
+// This data prevents a text from being moved to another row.
 func additionalData(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)

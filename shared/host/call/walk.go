@@ -13,12 +13,13 @@ import (
 
 // A walk is a first request, the root, and all calls that vacants make to answer it, directly or
 // through other vacants. Each of these calls finds the root in its context. The limits of the root
-// hold for the complete walk: Ledger.Quote gets the root's query, and reserve limits the sum of the
-// payments, which is not stored because a walk ends with its process (package billing).
+// hold for the complete walk. Ledger.Quote gets the root (QuoteRequest.Root), and reserve limits
+// the sum of the payments. The sum is not stored, because a walk ends with its process (package
+// billing).
 //
-// The account of a dispatched task also pays for the calls of agents in its walk (taskPaysForCalls). If the
-// account owns the vacant of the task, the budget of the task also limits the cost of the models of
-// the account's tenant (ModelTurn).
+// The account of a dispatched task also pays for the calls of agents in its walk
+// (taskPaysForCalls). If the account owns the vacant of the task, the budget of the task also
+// limits the cost of the models of the account's tenant (ModelTurn).
 
 // requestKey is the context key of the request whose behaviour is running.
 type requestKey struct{}
@@ -36,7 +37,6 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
-// IsTestWalk reports whether the first request of the walk in ctx came with a test key.
 func IsTestWalk(ctx context.Context) bool {
 	root := rootOf(ctx)
 	if root == nil {
@@ -46,10 +46,10 @@ func IsTestWalk(ctx context.Context) bool {
 	return p != nil && p.Test
 }
 
-// taskPaysForCalls reports whether the account of a dispatched task pays for the calls that r's vacant makes
-// to answer r. If r is the root, the account pays if it owns the root's vacant or the task has a
-// budget. Otherwise, the account pays only if it owns the root's vacant and all vacants from the root
-// to r have the same tenant.
+// taskPaysForCalls reports whether the account of a dispatched task pays for the calls that r's
+// vacant makes to answer r. If r is the root, the account pays if it owns the root's vacant or the
+// task has a budget. Otherwise, the account pays only if it owns the root's vacant and all vacants
+// from the root to r have the same tenant.
 func (r *request) taskPaysForCalls() bool {
 	root := cmp.Or(r.root, r)
 	switch cred := root.credential(); {
@@ -62,8 +62,9 @@ func (r *request) taskPaysForCalls() bool {
 	}
 }
 
-// IsOwnTaskWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or
-// to a call in the turn's walk for which all vacants from the root to the call have the same tenant.
+// IsOwnTaskWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the
+// vacant, or to a call in the turn's walk for which all vacants from the root to the call have the
+// same tenant.
 func IsOwnTaskWork(ctx context.Context) bool {
 	r := requestFrom(ctx)
 	return r != nil && r.isInOwnTask()
@@ -75,8 +76,6 @@ func (r *request) isInOwnTask() bool {
 	return cred.IsTaskTurn && cred.IsOwnVacant && (r == root || r.vacant.Tenant == root.vacant.Tenant && r.callingRequest.isInOwnTask())
 }
 
-// RecheckCredential returns an error if the credential of the first request in the walk of ctx is no longer
-// accepted.
 func RecheckCredential(ctx context.Context) error {
 	if r := rootOf(ctx); r != nil {
 		return r.recheckPayer(ctx)
@@ -84,7 +83,6 @@ func RecheckCredential(ctx context.Context) error {
 	return nil
 }
 
-// recheckPayer checks the credential of a root again, and refreshes the limits of its payer.
 func (r *request) recheckPayer(ctx context.Context) error {
 	cred := r.credential()
 	if r.opts.RefreshPayer == nil || cred.Payer == nil {
@@ -101,7 +99,7 @@ func (r *request) recheckPayer(ctx context.Context) error {
 }
 
 // credential returns the credential of r. Calls in the walk of r may refresh the credential
-// concurrently (recheck).
+// concurrently (recheckPayer).
 func (r *request) credential() Credential {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
@@ -113,18 +111,18 @@ type walk struct {
 	rootHold money.Amount // hold of the root itself
 
 	mu sync.Mutex
-	// callCosts maps the hash of a call's envelope to the hold of the call, or to its charge after it is
-	// decided. A resent envelope counts once.
+	// callCosts maps the hash of a call's envelope to the hold of the call, or to its charge after it
+	// is decided. A resent envelope counts once.
 	callCosts map[identity.Hash]money.Amount
-	// modelCost is the cost of model turns, including the reservations of running turns. asking is the
-	// number of running turns. ended is closed when a running turn ends.
+	// modelCost is the cost of model turns, including the reservations of running turns. turnEnded is
+	// closed when a running turn ends.
 	modelCost    money.Amount
 	runningTurns int
 	turnEnded    chan struct{}
 }
 
-// sumPayments returns the sum of the payments of a walk, without the call that has the hash without.
-// The caller must hold w.mu.
+// sumPayments returns the sum of the payments of a walk, without the call that has the hash
+// excluded. The caller must hold w.mu.
 func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
 	sum := w.rootHold
 	for hash, amount := range w.callCosts {
@@ -135,8 +133,8 @@ func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
 	return sum
 }
 
-// awaitTurnEnd waits until a model turn ends. The caller must hold w.mu, which awaitTurnEnd releases while
-// it waits.
+// awaitTurnEnd waits until a model turn ends. The caller must hold w.mu, which awaitTurnEnd
+// releases while it waits.
 func (w *walk) awaitTurnEnd(ctx context.Context) error {
 	turnEnded := w.turnEnded
 	w.mu.Unlock()
@@ -149,8 +147,8 @@ func (w *walk) awaitTurnEnd(ctx context.Context) error {
 	}
 }
 
-// strictestLimit returns the limit of the root r that leaves the least money for a call, and the cost that
-// counts toward this limit, without the call itself. The caller must hold r.walk.mu.
+// strictestLimit returns the limit of the root r that leaves the least money for a call, and the
+// cost that counts toward this limit, without the call itself. The caller must hold r.walk.mu.
 func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.sumPayments(callHash)
 	if p := r.opts.Payer; p != nil && p.MaxWalkCost > 0 {
@@ -162,9 +160,9 @@ func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amo
 	return limit, spent
 }
 
-// reserve counts the hold of a call in the walk of the root r, unless the sum would exceed the root's
-// limit. If too little is left, it first waits for running model turns, because a turn that ends
-// releases the part of its reservation that it did not cost.
+// reserve counts the hold of a call in the walk of the root r, unless the sum would exceed the
+// root's limit. If too little is left, it first waits for running model turns, because a turn that
+// ends releases the unused part of its reservation.
 func (r *request) reserve(ctx context.Context, callHash identity.Hash, hold money.Amount) error {
 	w := &r.walk
 	w.mu.Lock()
@@ -186,7 +184,6 @@ func (r *request) reserve(ctx context.Context, callHash identity.Hash, hold mone
 	return nil
 }
 
-// walkCost returns the cost of the walk of a root without the cost of the root itself.
 func (r *request) walkCost() money.Amount {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
@@ -219,11 +216,11 @@ type ModelTurn struct {
 	isRunning bool         // whether the turn is still running
 }
 
-// BeginModelTurn begins a model turn of a tenant's vacant in the call that runs in ctx. It reserves the
-// amount wanted in the budget of the call's task. If less than wanted is left, it waits for other turns
-// to end, and then reserves the rest of the budget. If the rest is below least, the error has kind
-// BudgetExceeded. If ctx ends, the error is ctx.Err(). If no budget limits the turn, BeginModelTurn
-// returns nil.
+// BeginModelTurn begins a model turn of a tenant's vacant in the call that runs in ctx. It reserves
+// the amount in the budget of the call's task. If less than the amount is left, it waits for other
+// turns to end, and then reserves the rest of the budget. If the rest is below minAmount, the error
+// has kind BudgetExceeded. If ctx ends, the error is ctx.Err(). If no budget limits the turn,
+// BeginModelTurn returns nil.
 func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.Amount) (*ModelTurn, error) {
 	root := rootOf(ctx)
 	if root == nil || !root.opts.IsOwnVacant || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
@@ -249,8 +246,8 @@ func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.
 	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, isRunning: true}, nil
 }
 
-// Settle ends the turn, sets its cost, and wakes the calls and turns that wait for it. Further calls
-// only change the cost. If t is nil, Settle has no effect.
+// Settle ends the turn, sets its cost, and wakes the calls and turns that wait for it. Further
+// calls only change the cost. If t is nil, Settle has no effect.
 func (t *ModelTurn) Settle(cost money.Amount) {
 	if t == nil {
 		return

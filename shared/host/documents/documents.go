@@ -1,9 +1,10 @@
-// Package documents lists all kinds of stored documents. The command "vacancy verify" checks the
-// documents as their Shape.Verify specifies, the host's export serves the documents that the command
-// reads, and the access policies in the directory infra name the partitions of kinds.
+// Package documents lists all kinds of stored documents. Three parts use the list: the command
+// "vacancy verify" checks documents as Shape.Verify specifies, the host's export serves the
+// documents that this command reads, and the access policies in the directory infra name the
+// partitions.
 //
-// To add a kind, declare a variable of type store.DocKind in the file documents.go of the package that
-// stores the documents, and add it to the list in this package.
+// To add a kind, declare a variable of type store.DocKind in the file documents.go of the package
+// that stores the documents, and add it to the list in this package.
 package documents
 
 import (
@@ -44,9 +45,9 @@ import (
 
 // kinds lists all kinds, ordered by package.
 var kinds = []store.AnyDocKind{
-	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
-	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
-	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
+	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.IdempotentChangeDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
+	billing.KeyUseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
+	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveAgentDocs.Any(), billing.DueDocs.Any(),
 	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.ConfirmDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
 	booking.CounterDocs.Any(), booking.DueDocs.Any(),
 	call.UnsettledAnswerDocs.Any(),
@@ -64,17 +65,17 @@ var kinds = []store.AnyDocKind{
 	quota.UsageDocs.Any(),
 	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpeningDocs.Any(), registry.ChildEdgeDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
 	registry.PendingProbeDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
-	reviews.BookDocs.Any(), reviews.ClaimDocs.Any(), reviews.ReviewedCallDocs.Any(), reviews.PartyDocs.Any(), reviews.BlindedDocs.Any(), reviews.RecentDocs.Any(),
+	reviews.BookDocs.Any(), reviews.ClaimDocs.Any(), reviews.ReviewedCallDocs.Any(), reviews.PartyDocs.Any(), reviews.BlindedDocs.Any(), reviews.RecentReviewDocs.Any(),
 	signingkey.KeyDocs.Any(),
 	spawning.SpawnsDocs.Any(),
-	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),
+	spend.VacantTotalDocs.Any(), spend.TenantTotalDocs.Any(), spend.HostTotalDocs.Any(), spend.BudgetDocs.Any(),
 	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.BackgroundCountDocs.Any(), task.RunningCountDocs.Any(), task.PushedByteDocs.Any(), task.RecentDocs.Any(),
 	task.DispatchedDocs.Any(), task.UnfinishedDocs.Any(), task.TraceDocs.Any(), task.LogDocs.Any(),
 	textkeys.KeyDocs.Any(),
 	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignatureDocs.Any(),
 	upgrade.VersionDocs.Any(),
 	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.LastDayDocs.Any(),
-	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
+	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetMarkDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
 	vacants.NamelessTombstoneDocs.Any(), vacants.HostIdentityDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
 	workspace.Docs.Any(), workspace.CountDocs.Any(), workspace.FileDocs.Any(),
 	worker.WaitingDocs.Any(), worker.TurnDocs.Any(), worker.TextDocs.Any(), worker.ConnectionDocs.Any(),
@@ -100,8 +101,8 @@ func IsExported(k store.Key) bool {
 }
 
 func IsListed(r store.Range) bool {
-	// The export lists the documents of a kind that "vacancy verify" reads, unless the partition also
-	// matches a more specific pattern of a kind that the command does not read.
+	// The export lists the kinds that "vacancy verify" reads. It omits a partition that also
+	// matches a more specific kind with store.VerifySkip.
 	return slices.ContainsFunc(kinds, func(kind store.AnyDocKind) bool {
 		return kind.Verify != store.VerifySkip && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyDocKind) bool {
 			return other.Verify == store.VerifySkip && other.HasPartition(r.Partition) && literalLength(other.Partition) > literalLength(kind.Partition)

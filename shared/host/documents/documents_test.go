@@ -59,7 +59,7 @@ func isKind(e ast.Expr) bool {
 		return false
 	}
 	name, ok := index.X.(*ast.SelectorExpr)
-	return ok && name.Sel.Name == "Kind"
+	return ok && name.Sel.Name == "DocKind"
 }
 
 func TestAllKindsAreListed(t *testing.T) {
@@ -93,7 +93,7 @@ func TestEachKeyIsOfOneKind(t *testing.T) {
 	for _, kind := range documents.All() {
 		s := kind.Shape
 		if s.Verify == 0 {
-			t.Errorf("%s does not say what verify does: Unread, Alone or Joined", s.Name)
+			t.Errorf("%s does not set Verify to VerifySkip, VerifyParse or VerifyWithRows", s.Name)
 		}
 		if names[s.Name] {
 			t.Errorf("two kinds are named %s", s.Name)

@@ -53,7 +53,8 @@ func (r Reminders) Key(due time.Time, name string) store.Key {
 	return r.Kind.Key(append(r.partitionValues(minuteOf(due), int(h.Sum32()%partsPerMinute)), name)...)
 }
 
-// OffsetDocs contains, for each kind of reminder, the last minute of which all reminders are finished.
+// OffsetDocs contains, for each kind of reminder, the minute up to which all reminders are
+// finished.
 var OffsetDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.CountCodec(),
@@ -111,9 +112,9 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	return s, errors.Join(errs...)
 }
 
-// minutes returns the minutes that a sweep reads. Each minute is read once when it is due, and again
-// after lookBack. If no minute after the offset is due, because another sweep was faster or a clock
-// was ahead, the sweep reads all minutes of lookBack.
+// minutes returns the minutes that a sweep reads. Each minute is read once when it is due, and
+// again after lookBack. If no minute after the offset is due, the sweep reads all minutes of
+// lookBack.
 func minutes(offset, last int64) (list []int64) {
 	const lookBackMinutes = int64(lookBack / time.Minute)
 	if offset >= last {
@@ -131,20 +132,20 @@ func minutes(offset, last int64) (list []int64) {
 }
 
 func (r Reminders) sweepMinute(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), minute int64, s *SweepResult) (waiting int, err error) {
-	sweeps := make([]SweepResult, partsPerMinute)
+	partResults := make([]SweepResult, partsPerMinute)
 	errs := make([]error, partsPerMinute)
 	var g errgroup.Group
 	g.SetLimit(maxConcurrentParts)
 	for part := range partsPerMinute {
 		g.Go(func() error {
-			errs[part] = r.sweepPart(ctx, handle, r.Kind.Range(r.partitionValues(minute, part)...), &sweeps[part])
+			errs[part] = r.sweepPart(ctx, handle, r.Kind.Range(r.partitionValues(minute, part)...), &partResults[part])
 			return nil
 		})
 	}
-	_ = g.Wait() // failed contains the errors
-	for _, sweep := range sweeps {
-		s.Finished += sweep.Finished
-		waiting += sweep.Waiting
+	_ = g.Wait() // errs contains the errors
+	for _, partResult := range partResults {
+		s.Finished += partResult.Finished
+		waiting += partResult.Waiting
 	}
 	s.Waiting += waiting
 	return waiting, errors.Join(errs...)
@@ -175,9 +176,9 @@ type result struct {
 	err      error
 }
 
-// maxConcurrentParts limits the partitions that are read concurrently, and maxConcurrentReminders limits the reminders of a
-// partition that are handled concurrently. A busy minute has thousands of reminders, and the handler
-// of each waits for the store.
+// maxConcurrentParts limits the partitions that are read concurrently, and maxConcurrentReminders
+// limits the reminders of a partition that are handled concurrently. A busy minute has thousands of
+// reminders, and the handler of each waits for the store.
 const (
 	maxConcurrentParts     = 4
 	maxConcurrentReminders = 8

@@ -8,47 +8,49 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxPendingSignatures is the number of signatures that are verified together. It is large enough to use all
-// processors and small enough for memory. maxPendingReports limits the pending reports if few of them
-// depend on a signature.
+// maxPendingSignatures is the number of signatures that are verified together. It is large enough
+// to use all processors and small enough for memory. maxPendingFindings limits the pending findings
+// if few of them depend on a signature.
 const (
 	maxPendingSignatures = 512
-	maxPendingReports    = 4096
+	maxPendingFindings   = 4096
 )
 
-// report is a pending finding. It is dropped if it depends on a signature that turns out to be
-// valid.
-type report struct {
+// pendingFinding is a finding that flush has not handled yet. It is dropped if it depends on a signature
+// that turns out to be valid.
+type pendingFinding struct {
 	finding   Finding
-	version   uint64      // version of the document that the finding depends on, or zero
-	isCertain bool        // whether the finding is damage even if the first reading did not have it
-	message   []byte      // signed message, or nil if the finding does not depend on a signature
-	signer    identity.ID // signer
+	version   uint64 // version of the document that the finding depends on, or zero
+	isCertain bool   // whether the finding is reported even if the first reading did not have it
+	message   []byte // signed message, or nil if the finding does not depend on a signature
+	signer    identity.ID
 	signature []byte
 	isValid   bool // whether the signature is valid, set by flush
 }
 
-func (r *run) addFinding(f Finding) { r.reports = append(r.reports, report{finding: f}) }
-
-// addFindingAt reports a finding only if the first reading found it at the same version of a document.
-// It is for findings whose text may be the same for different defects.
-func (r *run) addFindingAt(version uint64, f Finding) {
-	r.reports = append(r.reports, report{finding: f, version: version})
+func (r *run) addFinding(f Finding) {
+	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f})
 }
 
-// addCertainFinding reports a finding that changes between the two readings cannot explain.
+// addFindingAt is like addFinding, but both readings must have the finding at the same version of
+// the document. Otherwise different defects with equal texts would look like one finding.
+func (r *run) addFindingAt(version uint64, f Finding) {
+	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, version: version})
+}
+
+// addCertainFinding adds a finding that is reported even if the first reading did not have it.
 func (r *run) addCertainFinding(f Finding) {
-	r.reports = append(r.reports, report{finding: f, isCertain: true})
+	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, isCertain: true})
 }
 
 // verifySignature reports f unless sig is the signer's signature of msg.
 func (r *run) verifySignature(msg, sig []byte, signer identity.ID, f Finding) {
-	r.reports = append(r.reports, report{finding: f, message: msg, signer: signer, signature: sig})
+	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, message: msg, signer: signer, signature: sig})
 	r.pendingSignatures++
 }
 
 func (r *run) flushIfFull() error {
-	if r.pendingSignatures < maxPendingSignatures && len(r.reports) < maxPendingReports {
+	if r.pendingSignatures < maxPendingSignatures && len(r.pendingFindings) < maxPendingFindings {
 		return nil
 	}
 	return r.flush()
@@ -61,16 +63,16 @@ func (r *run) flush() error {
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)
 	for w := range workers {
 		wg.Go(func() {
-			for i := w; i < len(r.reports); i += workers {
-				if e := &r.reports[i]; e.message != nil {
+			for i := w; i < len(r.pendingFindings); i += workers {
+				if e := &r.pendingFindings[i]; e.message != nil {
 					e.isValid = identity.Verify(e.signer, e.message, e.signature)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	for i := range r.reports {
-		e := &r.reports[i]
+	for i := range r.pendingFindings {
+		e := &r.pendingFindings[i]
 		if e.isValid {
 			continue
 		}
@@ -88,8 +90,8 @@ func (r *run) flush() error {
 			return err
 		}
 	}
-	clear(r.reports)
-	r.reports, r.pendingSignatures = r.reports[:0], 0
+	clear(r.pendingFindings)
+	r.pendingFindings, r.pendingSignatures = r.pendingFindings[:0], 0
 	return nil
 }
 

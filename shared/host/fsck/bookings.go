@@ -16,7 +16,7 @@ import (
 func (r *run) checkBooking(ctx context.Context, s store.Stream, id identity.ID) error {
 	rows := r.newReader(s)
 	var state booking.State
-	var lastPosition uint64     // position of the last row
+	var lastPosition uint64
 	var heldAmount money.Amount // sum that is held for the call to the venue
 	isComplete := true          // whether all rows so far are readable
 	for {
@@ -36,11 +36,11 @@ func (r *run) checkBooking(ctx context.Context, s store.Stream, id identity.ID) 
 		bookingRow, err := hostbooking.DecodeRow(row)
 		if err != nil {
 			isComplete = false
-			r.addFinding(inStream(s, row.Position, Row, "a row of a booking", problem.AsError(err).Text()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "a row of a booking", problem.AsError(err).Text()))
 			continue
 		}
 		if isComplete && !isValidNextRow(&bookingRow, state, row.Position) {
-			r.addFinding(inStream(s, row.Position, Row, fmt.Sprintf("a transition that is allowed after state %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
+			r.addFinding(newStreamFinding(s, row.Position, Row, fmt.Sprintf("a transition that is allowed after state %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
 		}
 		state = bookingRow.To
 		heldAmount += bookingRow.Held
@@ -51,24 +51,24 @@ func (r *run) checkBooking(ctx context.Context, s store.Stream, id identity.ID) 
 		}
 	}
 	key := hostbooking.Key(id.String())
-	d, err := r.document(ctx, key)
+	d, err := r.readDocument(ctx, key)
 	if err != nil {
 		return err
 	}
 	if d.Version == 0 {
-		r.addFinding(inDocument(key, Document, "the booking of its rows", "none"))
+		r.addFinding(newDocumentFinding(key, Document, "the booking of its rows", "none"))
 		return nil
 	}
 	b, err := hostbooking.BookingDocs.Parse(d)
 	switch {
 	case err != nil:
-		r.addFinding(inDocument(key, Document, "a booking", problem.AsError(err).Error()))
+		r.addFinding(newDocumentFinding(key, Document, "a booking", problem.AsError(err).Error()))
 	case isComplete && b.RowCount == lastPosition && b.State != state:
-		r.addFinding(inDocument(key, Document, "state "+string(state)+", according to its rows", string(b.State)))
+		r.addFinding(newDocumentFinding(key, Document, "state "+string(state)+", according to its rows", string(b.State)))
 	case isComplete && b.RowCount == lastPosition && b.Held != heldAmount:
-		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, according to its rows", heldAmount), b.Held.String()))
+		r.addFinding(newDocumentFinding(key, Money, fmt.Sprintf("%s held for the venue, according to its rows", heldAmount), b.Held.String()))
 	case b.RowCount < lastPosition:
-		r.addFinding(inDocument(key, Document, fmt.Sprintf("%d rows", lastPosition), fmt.Sprint(b.RowCount)))
+		r.addFinding(newDocumentFinding(key, Document, fmt.Sprintf("%d rows", lastPosition), fmt.Sprint(b.RowCount)))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func isValidNextRow(row *hostbooking.Row, state booking.State, position uint64) 
 
 func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position uint64, row *hostbooking.Row) error {
 	if !r.applyBookingAmounts(row) {
-		r.addFinding(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", row.Account)))
+		r.addFinding(newStreamFinding(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", row.Account)))
 		return nil
 	}
 	if row.Amount == 0 {
@@ -101,13 +101,13 @@ func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position ui
 		return err
 	}
 	if err != nil || got.Amount != row.Amount || got.ID != row.UsageEventID {
-		r.addFinding(inStream(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
+		r.addFinding(newStreamFinding(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil
 }
 
-// applyBookingAmounts applies a row's amounts to the ledger of its account. It returns false if the account
-// in the row is invalid.
+// applyBookingAmounts applies a row's amounts to the ledger of its account. It returns false if the
+// account in the row is invalid.
 func (r *run) applyBookingAmounts(row *hostbooking.Row) bool {
 	accountID, err := hex.DecodeString(row.Account)
 	if err != nil || len(accountID) != identity.Size {

@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// If parent and child are both on this host, events that concern both are in both logbooks and were
-// written in one commit: SPAWN and BIRTH, DELEGATE and EXECUTE, and GRADUATED in both. The logbooks
-// are compared by sums, so only a few numbers per child are in memory.
+// If parent and child are both on this host, one commit writes each event that concerns them to
+// both logbooks: SPAWN and BIRTH, DELEGATE and EXECUTE, or GRADUATED in both. The check compares
+// sums over these entries, so it stores only a few numbers per child.
 
 type edge struct{ parent, child identity.ID }
 
@@ -39,11 +39,11 @@ func entryKindPairs() [entryKindPairCount][2]string {
 	}
 }
 
-// entryTotals contains the number of entries and the sum of their contents' hashes. The sum does not
-// depend on the order of the entries.
+// entryTotals contains the number of entries and the sum of their contents' hashes. The sum does
+// not depend on the order of the entries.
 type entryTotals struct {
 	count uint64
-	sum   sum
+	sum   hashSum
 }
 
 func (t *entryTotals) add(statement []byte) {
@@ -54,8 +54,8 @@ func (t *entryTotals) add(statement []byte) {
 	}
 }
 
-// edgeTotals summarizes the entries that concern both vacants of an edge, separately for the parent's
-// and the child's logbook.
+// edgeTotals summarizes the entries that concern both vacants of an edge, separately for the
+// parent's and the child's logbook.
 type edgeTotals struct {
 	parent, child [entryKindPairCount]entryTotals
 }
@@ -65,8 +65,8 @@ type edgeTotals struct {
 // micro-dollars.
 type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
-// kinship collects from logbooks the data that is compared between parents and children and with
-// the answers of models.
+// kinship collects the logbook data that is compared between parent and child, or with the answers
+// of models.
 type kinship struct {
 	edges           map[edge]*edgeTotals
 	inferenceCounts map[identity.ID]*inferenceCount
@@ -84,13 +84,13 @@ func (k *kinship) recordEntry(e *logbook.Entry, position uint64, owner identity.
 		if err != nil {
 			return
 		}
-		kinEdge, statement = edge{owner, s.Child}, []byte(s.Path)
+		kinEdge, statement = edge{owner, s.Child}, []byte(s.BirthPath)
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)
 		if err != nil {
 			return
 		}
-		kinEdge, statement, inParentLogbook = edge{b.Parent, owner}, []byte(b.Path), false
+		kinEdge, statement, inParentLogbook = edge{b.Parent, owner}, []byte(b.BirthPath), false
 	case logbook.KindDelegate, logbook.KindExecute:
 		kind, inParentLogbook = delegations, e.Kind == logbook.KindDelegate
 		other, task, ok := parseDelegation(e.Payload, inParentLogbook)
@@ -109,22 +109,22 @@ func (k *kinship) recordEntry(e *logbook.Entry, position uint64, owner identity.
 	case logbook.KindInference:
 		if _, err := logbook.ParseInference(e.Payload); err == nil {
 			k.lastPositions[owner] = position
-			k.countOf(owner).entries++
+			k.inferenceCountOf(owner).entries++
 		}
 		return
 	default:
 		return
 	}
 	k.lastPositions[owner] = position
-	f := k.edges[kinEdge]
-	if f == nil {
-		f = &edgeTotals{}
-		k.edges[kinEdge] = f
+	totals := k.edges[kinEdge]
+	if totals == nil {
+		totals = &edgeTotals{}
+		k.edges[kinEdge] = totals
 	}
 	if inParentLogbook {
-		f.parent[kind].add(statement)
+		totals.parent[kind].add(statement)
 	} else {
-		f.child[kind].add(statement)
+		totals.child[kind].add(statement)
 	}
 }
 
@@ -146,7 +146,7 @@ func parseDelegation(payload []byte, inParentLogbook bool) (other identity.ID, s
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-func (k *kinship) countOf(id identity.ID) *inferenceCount {
+func (k *kinship) inferenceCountOf(id identity.ID) *inferenceCount {
 	t := k.inferenceCounts[id]
 	if t == nil {
 		t = &inferenceCount{}
@@ -155,8 +155,8 @@ func (k *kinship) countOf(id identity.ID) *inferenceCount {
 	return t
 }
 
-// checkDailyTotals checks that the daily totals of each vacant are at least the cost of its rows. The
-// totals may be higher, because the reservation of a crashed call remains spent.
+// checkDailyTotals checks that the daily totals of each vacant are at least the cost of its rows.
+// The totals may be higher, because the reservation of a crashed call remains spent.
 func (r *run) checkDailyTotals(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
 		cost := r.kin.inferenceCounts[id].cost
@@ -168,14 +168,14 @@ func (r *run) checkDailyTotals(ctx context.Context) error {
 			return err
 		}
 		if total < cost {
-			r.addCertainFinding(inDocument(store.Key{Partition: spend.VacantDocs.Range(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
+			r.addCertainFinding(newDocumentFinding(store.Key{Partition: spend.VacantTotalDocs.Range(id.String()).Partition}, Spend, fmt.Sprintf("at least %s, the cost of the vacant's rows", money.Amount(cost)), money.Amount(total).String()))
 		}
 	}
 	return nil
 }
 
 func (r *run) dailyTotal(ctx context.Context, id identity.ID) (total uint64, err error) {
-	for d, err := range store.Documents(ctx, r.Source, spend.VacantDocs.Range(id.String())) {
+	for d, err := range store.Documents(ctx, r.Source, spend.VacantTotalDocs.Range(id.String())) {
 		if err != nil {
 			return 0, err
 		}
@@ -199,11 +199,11 @@ func (r *run) checkInferences(ctx context.Context) error {
 		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
 		}
-		if err := r.readMoreEntries(ctx, id); err != nil { // the answers were read after the logbook
+		if err := r.readNewEntries(ctx, id); err != nil { // the logbook was read before the answers and may have grown
 			return err
 		}
 		if t.answers > t.entries {
-			r.addCertainFinding(inStream(store.StreamOf(store.KindLogbook, id), 0, Agent, fmt.Sprintf("an %s for each of %d answers of its model", logbook.KindInference, t.answers), fmt.Sprint(t.entries)))
+			r.addCertainFinding(newStreamFinding(store.StreamOf(store.KindLogbook, id), 0, Agent, fmt.Sprintf("an %s for each of %d answers of its model", logbook.KindInference, t.answers), fmt.Sprint(t.entries)))
 		}
 	}
 	return nil
@@ -223,8 +223,8 @@ func (r *run) compareLogbooks(ctx context.Context) error {
 		if err := r.flushIfFull(); err != nil {
 			return err
 		}
-		f := r.kin.edges[kinEdge]
-		if f.parent == f.child {
+		totals := r.kin.edges[kinEdge]
+		if totals.parent == totals.child {
 			continue
 		}
 		isComparable, err := r.isComparable(ctx, kinEdge)
@@ -240,7 +240,7 @@ func (r *run) compareLogbooks(ctx context.Context) error {
 		for range maxRereads {
 			positionSum := r.kin.lastPositions[kinEdge.parent] + r.kin.lastPositions[kinEdge.child]
 			for _, owner := range []identity.ID{kinEdge.parent, kinEdge.child} {
-				if err := r.readMoreEntries(ctx, owner); err != nil {
+				if err := r.readNewEntries(ctx, owner); err != nil {
 					return err
 				}
 			}
@@ -249,8 +249,8 @@ func (r *run) compareLogbooks(ctx context.Context) error {
 				break
 			}
 		}
-		if f.parent != f.child {
-			reportDifferences(kinEdge, f, report)
+		if totals.parent != totals.child {
+			reportDifferences(kinEdge, totals, report)
 		}
 	}
 	return nil
@@ -275,7 +275,7 @@ func (r *run) isComparable(ctx context.Context, kinEdge edge) (bool, error) {
 	return true, nil
 }
 
-func (r *run) readMoreEntries(ctx context.Context, owner identity.ID) error {
+func (r *run) readNewEntries(ctx context.Context, owner identity.ID) error {
 	_, err := r.eachNewRow(ctx, store.StreamOf(store.KindLogbook, owner), r.kin.lastPositions[owner]+1, func(row store.Row) error {
 		var e logbook.Entry
 		if e.UnmarshalBinary(row.Data) == nil {
@@ -286,21 +286,21 @@ func (r *run) readMoreEntries(ctx context.Context, owner identity.ID) error {
 	return err
 }
 
-func reportDifferences(kinEdge edge, f *edgeTotals, report func(Finding)) {
+func reportDifferences(kinEdge edge, totals *edgeTotals, report func(Finding)) {
 	s := store.StreamOf(store.KindLogbook, kinEdge.child)
 	for kind, name := range entryKindPairs() {
-		p, c := f.parent[kind], f.child[kind]
+		p, c := totals.parent[kind], totals.child[kind]
 		switch {
 		case p.count != c.count:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%d %s entries, as many as %s entries in the logbook of %s", p.count, name[1], name[0], kinEdge.parent), fmt.Sprint(c.count)))
+			report(newStreamFinding(s, 0, Kin, fmt.Sprintf("%d %s entries, as many as %s entries in the logbook of %s", p.count, name[1], name[0], kinEdge.parent), fmt.Sprint(c.count)))
 		case p.sum != c.sum:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%s entries that match the %s entries in the logbook of %s", name[1], name[0], kinEdge.parent), "entries that differ"))
+			report(newStreamFinding(s, 0, Kin, fmt.Sprintf("%s entries that match the %s entries in the logbook of %s", name[1], name[0], kinEdge.parent), "entries that differ"))
 		}
 	}
 }
 
 func (k *kinship) recordIncomparable(owner identity.ID, state *logbookState) {
-	if !state.isComplete || state.exported {
+	if !state.isComplete || state.keyExported {
 		k.incomparable[owner] = true
 	}
 }

@@ -12,12 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// sum combines hashes regardless of their order. Its method add combines them by XOR. The sum of
-// the chain of all events must equal the sum of the actors' chains, so neither chain is held in
-// memory.
-type sum identity.Hash
+// hashSum is a sum of hashes that does not depend on their order. The chain of all events and the
+// actors' chains must have equal sums, so they are compared without being held in memory.
+type hashSum identity.Hash
 
-func (s *sum) add(l *registry.EventLeaf) {
+func (s *hashSum) add(l *registry.EventLeaf) {
 	b := append(make([]byte, 0, 3*identity.Size+16), l.Hash[:]...)
 	b = append(append(b, l.Prev[:]...), l.Actor[:]...)
 	b = binary.BigEndian.AppendUint64(b, l.Seq)
@@ -45,12 +44,12 @@ func (r *run) checkEventChain(ctx context.Context, s store.Stream) error {
 		}
 		l, err := registry.DecodeEventRow(row)
 		if err != nil {
-			r.addFinding(inStream(s, row.Position, Row, "an event", problem.AsError(err).Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "an event", problem.AsError(err).Error()))
 			isTipKnown = false
 			continue
 		}
 		if isTipKnown && l.Prev != tip {
-			r.addFinding(inStream(s, row.Position, Prev, tip.String(), l.Prev.String()))
+			r.addFinding(newStreamFinding(s, row.Position, Prev, tip.String(), l.Prev.String()))
 		}
 		tip, isTipKnown = l.Hash, true
 		r.result.Events++
@@ -65,7 +64,7 @@ type actorHistory struct {
 	firstSeq         uint64 // seq of the first event
 	lastHash         identity.Hash
 	lastType         event.Type
-	revocationReason string // reason of a revocation
+	revocationReason string // empty unless the key was revoked
 	registration     event.RegisterContent
 	hasRegistered    bool // whether there is a register event
 	isComplete       bool // whether all events are readable
@@ -88,14 +87,14 @@ func (r *run) checkActor(ctx context.Context, s store.Stream, id identity.ID) er
 		}
 		l, err := registry.DecodeActorRow(id, row)
 		if err != nil {
-			r.addFinding(inStream(s, row.Position, Row, "an event of "+id.String(), problem.AsError(err).Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "an event of "+id.String(), problem.AsError(err).Error()))
 			history.isComplete, history.lastPosition = false, row.Position
 			continue
 		}
 		leaf := leafOf(&l)
 		r.actorSum.add(&leaf)
 		r.verifySignature(l.AppendSignedBytes(nil), l.Signature, id,
-			inStream(s, row.Position, Signature, "a signature by "+id.String(), "an invalid signature"))
+			newStreamFinding(s, row.Position, Signature, "a signature by "+id.String(), "an invalid signature"))
 		r.applyEvent(s, &l, &history)
 	}
 	if history.lastPosition == 0 && history.isComplete {
@@ -107,10 +106,10 @@ func (r *run) checkActor(ctx context.Context, s store.Stream, id identity.ID) er
 func (r *run) applyEvent(s store.Stream, l *registry.LoggedEvent, history *actorHistory) {
 	position := uint64(l.ActorSeq)
 	if history.lastType == event.Revoke {
-		r.addFinding(inStream(s, position, State, "no event after the revocation", string(l.Type)))
+		r.addFinding(newStreamFinding(s, position, State, "no event after the revocation", string(l.Type)))
 	}
 	if l.Seq <= history.lastSeq {
-		r.addFinding(inStream(s, position, Seq, fmt.Sprintf("a place in the chain after %d", history.lastSeq), fmt.Sprint(l.Seq)))
+		r.addFinding(newStreamFinding(s, position, Seq, fmt.Sprintf("a place in the chain after %d", history.lastSeq), fmt.Sprint(l.Seq)))
 	}
 	history.lastPosition, history.lastSeq, history.lastHash, history.lastType = position, l.Seq, l.Hash, l.Type
 	if history.firstSeq == 0 {
@@ -119,7 +118,7 @@ func (r *run) applyEvent(s store.Stream, l *registry.LoggedEvent, history *actor
 	if l.Type == event.Revoke {
 		reason, err := l.ParseRevoke()
 		if err != nil {
-			r.addFinding(inStream(s, position, Row, "the payload of a revocation", problem.AsError(err).Text()))
+			r.addFinding(newStreamFinding(s, position, Row, "the payload of a revocation", problem.AsError(err).Text()))
 			history.isComplete = false
 		}
 		history.revocationReason = reason
@@ -127,13 +126,13 @@ func (r *run) applyEvent(s store.Stream, l *registry.LoggedEvent, history *actor
 	}
 	registration, err := l.ParseRegister()
 	if err != nil {
-		r.addFinding(inStream(s, position, Row, "the payload of a registration", problem.AsError(err).Text()))
+		r.addFinding(newStreamFinding(s, position, Row, "the payload of a registration", problem.AsError(err).Text()))
 		history.isComplete = false
 		return
 	}
 	oldCard := history.registration.CardHash
 	if replaced, isReplacement := event.ParseReplacesKey(l.IdempotencyKey); history.isComplete && history.hasRegistered && oldCard != registration.CardHash && !(isReplacement && replaced == oldCard) {
-		r.addFinding(inStream(s, position, Card, "a key that names the replaced card "+oldCard.String(), fmt.Sprintf("%.80q", l.IdempotencyKey)))
+		r.addFinding(newStreamFinding(s, position, Card, "a key that names the replaced card "+oldCard.String(), fmt.Sprintf("%.80q", l.IdempotencyKey)))
 	}
 	history.registration, history.hasRegistered = registration, true
 }
@@ -151,17 +150,17 @@ func (r *run) compareEventChains(ctx context.Context) error {
 			return nil
 		}
 		s := registry.ActorStream(l.Actor)
-		ownRow, state, err := r.rowAt(ctx, s, uint64(l.ActorSeq))
-		if err != nil || state == rowUnreadable {
+		ownRow, condition, err := r.rowAt(ctx, s, uint64(l.ActorSeq))
+		if err != nil || condition == rowUnreadable {
 			return err
 		}
 		want := fmt.Sprintf("event %d of %s", l.ActorSeq, l.Actor)
-		if state == rowPastEnd {
-			r.addFinding(inStream(events, l.Seq, Event, want, "none"))
+		if condition == rowPastEnd {
+			r.addFinding(newStreamFinding(events, l.Seq, Event, want, "none"))
 			return nil
 		}
 		if actorRow, err := registry.DecodeActorRow(l.Actor, ownRow); err == nil && leafOf(&actorRow) != l {
-			r.addFinding(inStream(events, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, actorRow.Seq, actorRow.Prev, actorRow.Hash),
+			r.addFinding(newStreamFinding(events, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, actorRow.Seq, actorRow.Prev, actorRow.Hash),
 				fmt.Sprintf("one at %d after %s with hash %s", l.Seq, l.Prev, l.Hash)))
 		}
 		return nil
@@ -172,14 +171,14 @@ func (r *run) compareEventChains(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.checkInEventChain(ctx, s); err != nil {
+		if err := r.checkActorEventsInChain(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) checkInEventChain(ctx context.Context, s store.Stream) error {
+func (r *run) checkActorEventsInChain(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
 		return nil
@@ -189,17 +188,17 @@ func (r *run) checkInEventChain(ctx context.Context, s store.Stream) error {
 		if err != nil {
 			return nil
 		}
-		eventRow, state, err := r.rowAt(ctx, registry.EventStream(), l.Seq)
-		if err != nil || state == rowUnreadable {
+		eventRow, condition, err := r.rowAt(ctx, registry.EventStream(), l.Seq)
+		if err != nil || condition == rowUnreadable {
 			return err
 		}
 		want := fmt.Sprintf("the place %d in the chain of all events", l.Seq)
-		if state == rowPastEnd {
-			r.addFinding(inStream(s, row.Position, Event, want, "none"))
+		if condition == rowPastEnd {
+			r.addFinding(newStreamFinding(s, row.Position, Event, want, "none"))
 			return nil
 		}
 		if leaf, err := registry.DecodeEventRow(eventRow); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
-			r.addFinding(inStream(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
+			r.addFinding(newStreamFinding(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
 		}
 		return nil
 	})

@@ -89,8 +89,7 @@ type Result struct {
 	// checked.
 	WithheldKeys uint64 `json:"withheld,omitempty"`
 	// ChangingFindings counts the findings that only the second reading had. It also counts
-	// balances that changed during every read and could be compared only within the range that the
-	// new rows allow.
+	// balances that changed at every read, so they could not be compared exactly.
 	ChangingFindings uint64 `json:"changing,omitempty"`
 	// RestoredAt is the time of the last restore of a vacant from a backup, or the zero time. The
 	// restored vacant refuses messages that were signed at or before RefusedUntil.
@@ -99,10 +98,10 @@ type Result struct {
 	Findings     uint64    `json:"broken"` // number of reported findings; zero means no damage
 }
 
-func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {
+func newStreamFinding(s store.Stream, position uint64, c Check, want, got string) Finding {
 	return Finding{Location: s.String(), Position: position, Check: c, Want: want, Got: got}
 }
 
-func inDocument(k store.Key, c Check, want, got string) Finding {
+func newDocumentFinding(k store.Key, c Check, want, got string) Finding {
 	return Finding{Location: k.String(), Check: c, Want: want, Got: got}
 }

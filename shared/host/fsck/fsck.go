@@ -21,7 +21,7 @@ import (
 )
 
 // Source is the store that is checked. Docs lists ranges of documents, such as names, registrations
-// and revocations. Other documents are read by their keys from the view.
+// and revocations. Other documents are read by key from the view that Walk passes.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
@@ -38,8 +38,8 @@ type Config struct {
 	// Retention is the time for which the host stores text keys after the end of their day. Zero
 	// means textkeys.MinRetention.
 	Retention time.Duration
-	// ReportFinding is called for each finding. The findings are in the order of the rows, except between
-	// the two streams of a pair. An error ends the check.
+	// ReportFinding is called for each finding. The findings are in the order of the rows, except
+	// between the two streams of a pair. An error ends the check.
 	ReportFinding func(Finding) error
 	// Progress is called every few thousand rows unless it is nil. The numbers of a second reading
 	// start at zero.
@@ -47,7 +47,7 @@ type Config struct {
 }
 
 // Run checks all data and reports the findings. An error means that the check is incomplete: the
-// store or the vault failed, ctx ended, or Found returned an error.
+// store or the vault failed, ctx ended, or ReportFinding returned an error.
 func Run(ctx context.Context, c Config) (Result, error) {
 	return runWith(ctx, c, pageRows, windowRows)
 }
@@ -61,7 +61,7 @@ func runWith(ctx context.Context, c Config, pageSize, windowSize int) (Result, e
 			gate: attemptData{map[identity.ID]bool{}, map[identity.ID][]acceptedAttempt{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
 			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
-			return r.walk(ctx)
+			return r.checkAll(ctx)
 		})
 		if err == nil {
 			err = r.flush()
@@ -85,11 +85,11 @@ type run struct {
 	reportedRows   uint64          // value of Rows at the last call of Progress
 	damagedKeyDays map[uint32]bool // days whose damaged key was reported
 	// These are the sums of the events in the chain of all events and in the actors' chains.
-	chainSum, actorSum sum
-	reports            []report // reports that flush has not handled yet
-	pendingSignatures  int      // number of signatures in reports
-	// kin collects the entries of logbooks about parents and children, and gate the attempts to
-	// graduate. Both are compared after all streams were read.
+	chainSum, actorSum hashSum
+	pendingFindings    []pendingFinding // findings that flush has not handled yet
+	pendingSignatures  int              // number of pending findings that depend on a signature
+	// kin collects logbook entries about parents and children. gate collects attempts to graduate.
+	// They are compared after all streams were read.
 	kin  kinship
 	gate attemptData
 	// ledgers contains the sums of each account by its id.
@@ -104,8 +104,8 @@ type run struct {
 	window     []requestSummary // requests of the pair under check; its memory is reused
 }
 
-func (r *run) walk(ctx context.Context) error {
-	if err := r.checkSelf(ctx); err != nil {
+func (r *run) checkAll(ctx context.Context) error {
+	if err := r.checkHostKeys(ctx); err != nil {
 		return err
 	}
 	if err := r.checkUnrelatedDocuments(ctx, store.OwnedByHost); err != nil {
@@ -152,8 +152,8 @@ func (r *run) walk(ctx context.Context) error {
 	return r.compareEventChains(ctx)
 }
 
-// checkStream checks one stream. The two streams of a pair are checked together when the first of them
-// is reached.
+// checkStream checks one stream. The two streams of a pair are checked together when the first of
+// them is reached.
 func (r *run) checkStream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
@@ -189,8 +189,8 @@ func (r *run) checkStream(ctx context.Context, s store.Stream) error {
 	return r.checkLogbook(ctx, s, ids[0])
 }
 
-// idCountOf returns the number of ids in the name of a stream, or zero for an unknown kind. The streams
-// of events and of canaries have the zero id.
+// idCountOf returns the number of ids in the name of a stream, or zero for an unknown kind. The
+// streams of events and of canaries have the zero id.
 func idCountOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
@@ -224,7 +224,7 @@ func (r *run) checkCanaries(ctx context.Context, s store.Stream) error {
 			return err
 		}
 		if err := canary.Check(row); row.Position > 0 && err != nil {
-			r.addFinding(inStream(s, row.Position, Stream, "a canary", problem.AsError(err).Text()))
+			r.addFinding(newStreamFinding(s, row.Position, Stream, "a canary", problem.AsError(err).Text()))
 		}
 	}
 }

@@ -17,23 +17,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// acceptedAttempt is an accepted attempt. It took one of the parent's slots between its start and its
-// decision.
+// acceptedAttempt took one of the parent's slots between its start and its decision.
 type acceptedAttempt struct{ startedAt, decidedAt time.Time }
 
-// attemptData collects data about attempts to graduate. After all streams were read, it is compared
-// with manifests and with windows, which are the documents that limit a parent's attempts and
-// graduations.
+// attemptData is data about attempts to graduate. After all streams were read, it is compared with
+// manifests and windows. A window is a document that limits a parent's attempts or graduations.
 type attemptData struct {
-	parents          map[identity.ID]bool              // parents with attempts
-	accepted         map[identity.ID][]acceptedAttempt // keyed by parent
-	attemptsByParent map[identity.ID][]int64           // start times of attempts, keyed by the parent in the child's manifest
-	openedManifests  map[identity.ID]identity.Hash     // hash of the graduated manifest, keyed by child
-	tenants          map[string]bool                   // tenants of hosted vacants, with "" for the operator
+	parents         map[identity.ID]bool              // parents with attempts
+	accepted        map[identity.ID][]acceptedAttempt // keyed by parent
+	startsByParent  map[identity.ID][]int64           // start times of attempts, keyed by the parent in the child's manifest
+	openedManifests map[identity.ID]identity.Hash     // hash of the graduated manifest, keyed by child
+	tenants         map[string]bool                   // tenants of hosted vacants, with "" for the operator
 }
 
 func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.ID) error {
-	rows, openPosition := r.newReader(s), uint64(0) // openPosition is the position of the previous attempt if it is open
+	rows, openPosition := r.newReader(s), uint64(0) // position of the previous attempt if it is open, or 0
 	lastPosition, starts := uint64(0), []attemptStart(nil)
 	for {
 		row, more, err := rows.next(ctx)
@@ -52,16 +50,16 @@ func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.
 		lastPosition = row.Position
 		if openPosition > 0 {
 			// The commit that begins an attempt ends the previous one.
-			r.addFinding(inDocument(graduation.AttemptKey(child, openPosition), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
+			r.addFinding(newDocumentFinding(graduation.AttemptKey(child, openPosition), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
 		}
 		openPosition = 0
 		a, err := graduation.DecodeAttempt(child, row)
 		if err != nil {
-			r.addFinding(inStream(s, row.Position, Row, "an attempt to graduate", problem.AsError(err).Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "an attempt to graduate", problem.AsError(err).Error()))
 			continue
 		}
 		if err := a.Request.Verify(); err != nil {
-			r.addFinding(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one with an invalid signature"))
+			r.addFinding(newStreamFinding(s, row.Position, Signature, "a request that parent and child have signed", "one with an invalid signature"))
 		}
 		isOpen, err := r.checkAttempt(ctx, &a)
 		if err != nil {
@@ -77,12 +75,12 @@ func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.
 func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen bool, err error) {
 	k := graduation.AttemptKey(a.Child, a.Position)
 	r.gate.parents[a.Request.ParentID] = true
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return false, err
 	}
 	if d.Version == 0 {
-		r.addFinding(inDocument(k, Graduation, "the status of the attempt", "none"))
+		r.addFinding(newDocumentFinding(k, Graduation, "the status of the attempt", "none"))
 		return false, nil
 	}
 	st, err := graduation.DecodeStatus(*a, d)
@@ -92,7 +90,7 @@ func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen b
 	switch st.Phase {
 	case graduation.Refused:
 		if kind, ok := gate.ParseErrorName(st.Refusal.Error); !ok || !gate.IsRefusal(st.Refusal.Step, kind) {
-			r.addFinding(inDocument(k, Graduation, "a refusal of one of the gate's steps", fmt.Sprintf("%.40q of %.40q", st.Refusal.Error, string(st.Refusal.Step))))
+			r.addFinding(newDocumentFinding(k, Graduation, "a refusal of one of the gate's steps", fmt.Sprintf("%.40q of %.40q", st.Refusal.Error, string(st.Refusal.Step))))
 		}
 	case graduation.Accepted:
 		return false, r.checkAccepted(ctx, k, &st)
@@ -107,7 +105,7 @@ func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Sta
 	r.gate.accepted[parent] = append(r.gate.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
 	opened, err := composite.ParseManifest(st.Outcome.Manifest)
 	if err != nil || opened.Verify() != nil {
-		r.addFinding(inDocument(k, Graduation, "the manifest that opened the child, signed by both", "another"))
+		r.addFinding(newDocumentFinding(k, Graduation, "the manifest that opened the child, signed by both", "another"))
 		return nil
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(st.Child))
@@ -122,21 +120,21 @@ func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Sta
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.
 	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != opened.Hash():
-		r.addFinding(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
+		r.addFinding(newDocumentFinding(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }
 
 func (r *run) checkNoLaterStatus(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	if _, state, err := r.rowAt(ctx, s, tip+1); err != nil || state != rowPastEnd {
+	if _, condition, err := r.rowAt(ctx, s, tip+1); err != nil || condition != rowPastEnd {
 		return err
 	}
-	r.addFinding(inDocument(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
+	r.addFinding(newDocumentFinding(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
 	return nil
 }
 
@@ -147,7 +145,7 @@ func (r *run) checkGraduations(ctx context.Context) error {
 		}
 	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
-	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.attemptsByParent), order) {
+	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.startsByParent), order) {
 		if err := r.checkAttemptWindow(ctx, parent); err != nil {
 			return err
 		}
@@ -158,7 +156,7 @@ func (r *run) checkGraduations(ctx context.Context) error {
 		}
 	}
 	for _, child := range slices.SortedFunc(maps.Keys(r.gate.openedManifests), order) {
-		if err := r.checkOpenedBy(ctx, child, r.gate.openedManifests[child]); err != nil {
+		if err := r.checkManifestHasAttempt(ctx, child, r.gate.openedManifests[child]); err != nil {
 			return err
 		}
 	}
@@ -166,22 +164,22 @@ func (r *run) checkGraduations(ctx context.Context) error {
 }
 
 func (r *run) checkPolicy(ctx context.Context, k store.Key) error {
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
 	return r.reportDamage(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
-// slotSlack is the time by which a slot may precede the start or follow the end of its attempt, because
-// a clock may have been set back.
+// slotSlack is the tolerance when a slot's time is compared with its attempt. A slot may precede
+// the start or follow the end of its attempt, because a clock may have been set back.
 const slotSlack = graduation.AttemptTimeout
 
-// checkSlots checks that each slot of a parent belongs to an accepted attempt and that each accepted
-// attempt has a slot.
+// checkSlots checks that each slot of a parent belongs to an accepted attempt and that each
+// accepted attempt has a slot.
 func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -191,16 +189,16 @@ func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	}
 	switch excess, missing := matchSlots(w.SlotTimes, r.gate.accepted[parent]); {
 	case excess > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", excess)))
+		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", excess)))
 	case missing > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot for each accepted attempt", fmt.Sprintf("no slot for %d", missing)))
+		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "a slot for each accepted attempt", fmt.Sprintf("no slot for %d", missing)))
 	}
 	return nil
 }
 
-// matchSlots returns the number of slots without an attempt (excess) and the number of attempts without
-// a slot (missing). It does not count an attempt whose slot may have been removed because of its
-// age.
+// matchSlots returns the number of slots without an attempt (excess) and the number of attempts
+// without a slot (missing). It does not count an attempt whose slot may have been removed because
+// of its age.
 func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int) {
 	w = slices.Sorted(slices.Values(w))
 	unmatched := slices.Clone(accepted)
@@ -226,7 +224,7 @@ func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int)
 	return excess, missing
 }
 
-func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
+func (r *run) checkManifestHasAttempt(ctx context.Context, child identity.ID, manifestHash identity.Hash) error {
 	// Only a graduation opens a child, so an accepted attempt must have created the manifest.
 	hasAttempt := false
 	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
@@ -249,12 +247,12 @@ func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest ide
 		}
 		if st.Phase == graduation.Accepted {
 			m, err := composite.ParseManifest(st.Outcome.Manifest)
-			hasAttempt = hasAttempt || err == nil && m.Hash() == manifest
+			hasAttempt = hasAttempt || err == nil && m.Hash() == manifestHash
 		}
 		return nil
 	})
 	if err == nil && !hasAttempt {
-		r.addFinding(inDocument(registry.ManifestKey(child), Graduation, "a manifest of an accepted attempt, because the child has graduated", "one of no accepted attempt"))
+		r.addFinding(newDocumentFinding(registry.ManifestKey(child), Graduation, "a manifest of an accepted attempt, because the child has graduated", "a manifest without an accepted attempt"))
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func (v half) Rows(_ context.Context, _ store.Stream, from uint64, _ int, d stor
 
 // A reading without reports skips more damaged rows than fit into a batch of reports.
 func TestAStreamWithManyDamagedRowsIsReadAgain(t *testing.T) {
-	const rows = 3 * maxPendingReports
+	const rows = 3 * maxPendingFindings
 	r := &run{view: half{rows: rows}, pageRows: 16, findingCounts: map[identity.Hash]int{}}
 	read := 0
 	if err := r.eachRow(t.Context(), "events", func(store.Row) error { read++; return nil }); err != nil || read < rows/2 {

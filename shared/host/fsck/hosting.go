@@ -32,8 +32,9 @@ func (r *run) eachDocument(ctx context.Context, docRange store.Range, fn func(st
 	return nil
 }
 
-// checkUnrelatedDocuments reads an owner's documents of the kinds with store.VerifyParse, which are not
-// compared with other documents. parts replace the stars in the partition's pattern.
+// checkUnrelatedDocuments checks that an owner's documents can be parsed. It covers the kinds with
+// store.VerifyParse, whose documents are not compared with others. parts replace the stars in the
+// partition's pattern.
 func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
@@ -52,7 +53,7 @@ func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind
 			}
 			continue
 		}
-		d, err := r.document(ctx, s.Key(parts...))
+		d, err := r.readDocument(ctx, s.Key(parts...))
 		if err == nil {
 			err = check(d)
 		}
@@ -69,30 +70,31 @@ func (r *run) checkNames(ctx context.Context) error {
 	return r.eachDocument(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.checkNameDocument(ctx, d.Key) })
 }
 
-func (r *run) checkSelf(ctx context.Context) error {
-	d, err := r.document(ctx, vacants.HostIdentityKey())
+func (r *run) checkHostKeys(ctx context.Context) error {
+	d, err := r.readDocument(ctx, vacants.HostIdentityKey())
 	if err != nil {
 		return err
 	}
 	var host identity.ID // zero if the key is in a key service
 	if d.Version > 0 {
 		host, err = vacants.CheckHostIdentity(ctx, d, r.Vault)
-		if err := r.reportKey(vacants.HostIdentityKey(), "the host's key", err); err != nil {
+		if err := r.reportKeyDamage(vacants.HostIdentityKey(), "the host's key", err); err != nil {
 			return err
 		}
 	}
-	d, err = r.document(ctx, signingkey.DocKey())
+	d, err = r.readDocument(ctx, signingkey.DocKey())
 	if d.Version == 0 || err != nil {
 		return err
 	}
 	if err := signingkey.CheckCertificates(d, host); err != nil {
 		return r.reportDamage(signingkey.DocKey(), Document, "keys that the host certified", err)
 	}
-	return r.reportKey(signingkey.DocKey(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
+	return r.reportKeyDamage(signingkey.DocKey(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// reportKey reports err if it means that a sealed key is damaged. It counts a key that r.Vault withholds.
-func (r *run) reportKey(k store.Key, want string, err error) error {
+// reportKeyDamage reports err if it means that a sealed key is damaged. It counts a key that r.Vault
+// withholds.
+func (r *run) reportKeyDamage(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
 		r.result.WithheldKeys++
 		return nil
@@ -100,8 +102,8 @@ func (r *run) reportKey(k store.Key, want string, err error) error {
 	return r.reportDamage(k, Key, want, err)
 }
 
-// document reads a document. If the document is damaged, it reports this and returns the zero Doc.
-func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
+// readDocument reads a document. If the document is damaged, it reports this and returns the zero Doc.
+func (r *run) readDocument(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := r.view.Doc(ctx, k)
 	if err != nil {
 		return store.Doc{}, r.reportDamage(k, Document, "a document that can be read", err)
@@ -112,7 +114,7 @@ func (r *run) document(ctx context.Context, k store.Key) (store.Doc, error) {
 // reportDamage reports err if it means damage. Otherwise it returns err.
 func (r *run) reportDamage(k store.Key, c Check, want string, err error) error {
 	if isDamaged(err) {
-		r.addFinding(inDocument(k, c, want, problem.AsError(err).Error()))
+		r.addFinding(newDocumentFinding(k, c, want, problem.AsError(err).Error()))
 		return nil
 	}
 	return err
@@ -122,7 +124,7 @@ func (r *run) checkNameDocument(ctx context.Context, k store.Key) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
 	}
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
@@ -137,15 +139,15 @@ func (r *run) checkNameDocument(ctx context.Context, k store.Key) error {
 	case err != nil:
 		return err
 	case d.Version == 0:
-		r.addFinding(inDocument(k, Name, "the id of a vacant hosted here", id.String()))
+		r.addFinding(newDocumentFinding(k, Name, "the id of a vacant hosted here", id.String()))
 		return nil
 	}
 	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != k.Sort && vacants.NameKey(rec.Name) != k {
-		r.addFinding(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
+		r.addFinding(newDocumentFinding(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
 	hasLogbook, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id))
 	if err == nil && !hasLogbook {
-		r.addFinding(inDocument(vacants.RecordKey(id), State, "a logbook", "none"))
+		r.addFinding(newDocumentFinding(vacants.RecordKey(id), State, "a logbook", "none"))
 	}
 	return err
 }
@@ -169,21 +171,21 @@ func (r *run) checkLogbook(ctx context.Context, s store.Stream, owner identity.I
 			continue
 		}
 		if err := e.UnmarshalBinary(row.Data); err != nil {
-			r.addFinding(inStream(s, row.Position, Row, "a logbook entry", problem.AsError(err).Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "a logbook entry", problem.AsError(err).Error()))
 			isPrevReadable, logState.isComplete = false, false
 			continue
 		}
 		r.checkEntry(s, row.Position, &chain, &e, isPrevReadable)
 		isPrevReadable = true
 		if logState.deleted {
-			r.addFinding(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
+			r.addFinding(newStreamFinding(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
 		if err := logState.applyEntry(&e, owner); err != nil {
-			r.addFinding(inStream(s, row.Position, Row, "an entry with the payload of its kind", problem.AsError(err).Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "an entry with the payload of its kind", problem.AsError(err).Error()))
 			logState.isComplete = false
 		}
 		if e.Kind == logbook.KindBirth && row.Position > 1 {
-			r.addFinding(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
+			r.addFinding(newStreamFinding(s, row.Position, State, "no birth after the first entry", e.Kind))
 		}
 		r.kin.recordEntry(&e, row.Position, owner)
 	}
@@ -195,18 +197,18 @@ func (r *run) checkEntry(s store.Stream, position uint64, chain *logbook.Verifie
 		return
 	}
 	if chainErr.IsLinkWrong() && isPrevReadable {
-		r.addFinding(inStream(s, position, Prev, chainErr.Want.String(), chainErr.Got.String()))
+		r.addFinding(newStreamFinding(s, position, Prev, chainErr.Want.String(), chainErr.Got.String()))
 	}
 	if !chainErr.IsLinkWrong() || !e.Verify(chain.Owner) {
-		r.addFinding(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "an invalid signature"))
+		r.addFinding(newStreamFinding(s, position, Signature, "a signature by "+chain.Owner.String(), "an invalid signature"))
 	}
 }
 
-// checkVacant checks the record of an id with a logbook. An id without a record is not a vacant, because
-// an aborted import leaves only entries.
+// checkVacant checks the record of an id with a logbook. An id without a record is not a vacant,
+// because an aborted import leaves only entries.
 func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbookState) error {
 	k := vacants.RecordKey(id)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
@@ -220,7 +222,7 @@ func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbook
 		return err
 	}
 	if logState.isComplete && rec.State != logState.state {
-		r.addFinding(inDocument(k, State, string(logState.state)+", as its logbook ends", string(rec.State)))
+		r.addFinding(newDocumentFinding(k, State, string(logState.state)+", as its logbook ends", string(rec.State)))
 	}
 	if err := r.checkUnrelatedDocuments(ctx, store.OwnedByVacant, id.String()); err != nil {
 		return err
@@ -242,20 +244,20 @@ func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbook
 	}
 	if logState.deleted {
 		// The record was restored after its deletion, for example from a backup of the documents.
-		r.addFinding(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "the record of a vacant that was not deleted"))
+		r.addFinding(newDocumentFinding(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "the record of a vacant that was not deleted"))
 	}
 	if rec.Floor.Before(logState.floor) {
 		// If the floor were missing, envelopes from before the restore could be accepted again.
-		r.addFinding(inDocument(k, Floor, "not before "+canon.FormatTime(logState.floor)+", according to its logbook", canon.FormatTime(rec.Floor)))
+		r.addFinding(newDocumentFinding(k, Floor, "not before "+canon.FormatTime(logState.floor)+", according to its logbook", canon.FormatTime(rec.Floor)))
 	}
 	if rec.RestoredAt.After(r.result.RestoredAt) {
 		r.result.RestoredAt, r.result.RefusedUntil = rec.RestoredAt, rec.Floor
 	}
 	r.checkCard(k, &rec, logState)
-	if err := r.reportKey(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
+	if err := r.reportKeyDamage(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
-	finding, err := r.checkNameOf(ctx, k, &rec)
+	finding, err := r.findNameMismatch(ctx, k, &rec)
 	if finding != nil {
 		r.addFinding(*finding)
 	}
@@ -266,23 +268,23 @@ func (r *run) checkCard(k store.Key, rec *vacants.Record, logState *logbookState
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:
-		r.addFinding(inDocument(k, Card, "a capability card", problem.AsError(err).Text()))
+		r.addFinding(newDocumentFinding(k, Card, "a capability card", problem.AsError(err).Text()))
 	case c.VacantID != rec.ID:
-		r.addFinding(inDocument(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
+		r.addFinding(newDocumentFinding(k, Card, "the card of "+rec.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.addFinding(inDocument(k, Card, "a card signed by "+rec.ID.String(), "an invalid signature"))
+		r.addFinding(newDocumentFinding(k, Card, "a card signed by "+rec.ID.String(), "an invalid signature"))
 	case c.CapabilityText != rec.Capability:
-		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+		r.addFinding(newDocumentFinding(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
 	case logState.isComplete && logState.capability != "" && logState.capability != c.CapabilityText:
-		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", logState.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
-	case logState.isComplete && logState.card != "" && logState.card != c.Hash().String():
-		r.addFinding(inDocument(k, Card, "the card "+logState.card+", last signed by its logbook", c.Hash().String()))
+		r.addFinding(newDocumentFinding(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", logState.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
+	case logState.isComplete && logState.cardHash != "" && logState.cardHash != c.Hash().String():
+		r.addFinding(newDocumentFinding(k, Card, "the card "+logState.cardHash+", last signed by its logbook", c.Hash().String()))
 	}
 }
 
-func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
+func (r *run) findNameMismatch(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
 	newFinding := func(k store.Key, c Check, want, got string) (*Finding, error) {
-		f := inDocument(k, c, want, got)
+		f := newDocumentFinding(k, c, want, got)
 		return &f, nil
 	}
 	if err := registry.CheckName(rec.Name); err != nil {

@@ -14,13 +14,13 @@ import (
 
 func (r *run) checkRegisteredManifest(ctx context.Context, k store.Key, reg *registry.Registration) error {
 	manifestKey := registry.ManifestKey(reg.ID)
-	d, err := r.document(ctx, manifestKey)
+	d, err := r.readDocument(ctx, manifestKey)
 	if err != nil {
 		return err
 	}
 	if d.Version == 0 {
 		if reg.ParentProven {
-			r.addFinding(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
+			r.addFinding(newDocumentFinding(k, Manifest, "a manifest, as its parent is proven", "none"))
 		}
 		return nil
 	}
@@ -30,7 +30,7 @@ func (r *run) checkRegisteredManifest(ctx context.Context, k store.Key, reg *reg
 	}
 	if m.Graduated {
 		r.gate.openedManifests[m.Manifest.ChildID] = m.Manifest.Hash()
-		if err := r.checkOpened(ctx, &m); err != nil {
+		if err := r.checkOpeningDocument(ctx, &m); err != nil {
 			return err
 		}
 	}
@@ -40,14 +40,14 @@ func (r *run) checkRegisteredManifest(ctx context.Context, k store.Key, reg *reg
 	return r.checkManifestEdges(ctx, &m)
 }
 
-func (r *run) checkOpened(ctx context.Context, m *registry.ManifestDocument) error {
+func (r *run) checkOpeningDocument(ctx context.Context, m *registry.ManifestDocument) error {
 	k := registry.OpeningKey(m.Manifest.ChildID)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
 	if err := m.CheckOpeningDocument(d); err != nil {
-		r.addFinding(inDocument(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.AsError(err).Text()))
+		r.addFinding(newDocumentFinding(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.AsError(err).Text()))
 	}
 	return nil
 }
@@ -56,11 +56,11 @@ func compareManifest(k store.Key, reg *registry.Registration, m *registry.Manife
 	var f Finding
 	switch isClosed := m.IsClosed(); {
 	case !reg.ParentProven || reg.Parent == nil || *reg.Parent != m.Manifest.ParentID:
-		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
+		f = newDocumentFinding(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
 	case isClosed && (!reg.Closed || reg.FirstSeq > 0 && reg.Visibility != lifecycle.Hidden):
-		f = inDocument(k, Manifest, "a closed child with visibility NONE, according to its manifest", "one that is open")
+		f = newDocumentFinding(k, Manifest, "a closed child with visibility NONE, according to its manifest", "one that is open")
 	case !isClosed && reg.Closed:
-		f = inDocument(k, Manifest, "an open child, according to its manifest", "one that is closed")
+		f = newDocumentFinding(k, Manifest, "an open child, according to its manifest", "one that is closed")
 	default:
 		return nil
 	}
@@ -71,21 +71,20 @@ func (r *run) checkManifestEdges(ctx context.Context, m *registry.ManifestDocume
 	// Hosts never delete an edge, so the edges of replaced manifests must also exist.
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
-		kin := registry.ChildEdgeKey(parent, child)
-		d, err := r.document(ctx, kin)
+		edgeKey := registry.ChildEdgeKey(parent, child)
+		d, err := r.readDocument(ctx, edgeKey)
 		if err != nil {
 			return err
 		}
 		if d.Version == 0 {
-			r.addFinding(inDocument(kin, Manifest, "the edge that a manifest proves", "none"))
+			r.addFinding(newDocumentFinding(edgeKey, Manifest, "the edge that a manifest proves", "none"))
 		}
 	}
 	return nil
 }
 
-// checkEdges checks that the child's manifest, or a manifest that it replaced, proves each edge from a
-// parent. A replaced manifest has no effect, but its edge cannot be created without the child's
-// signature.
+// checkEdges checks each edge from a parent. The child's current manifest, or a manifest that it
+// replaced, must prove the edge. Hosts never delete edges, so edges of replaced manifests remain.
 func (r *run) checkEdges(ctx context.Context, parent identity.ID) error {
 	return r.eachDocument(ctx, registry.ChildEdgeDocs.Range(parent.String()), func(d store.Doc) error { return r.checkEdge(ctx, parent, d.Key) })
 }
@@ -96,17 +95,17 @@ func (r *run) checkEdge(ctx context.Context, parent identity.ID, k store.Key) er
 	}
 	child, err := identity.ParseID(k.Sort)
 	if err != nil {
-		r.addFinding(inDocument(k, Document, "the key of a child", "another"))
+		r.addFinding(newDocumentFinding(k, Document, "the key of a child", "another"))
 		return nil
 	}
 	manifestKey := registry.ManifestKey(child)
-	d, err := r.document(ctx, manifestKey)
+	d, err := r.readDocument(ctx, manifestKey)
 	if err != nil {
 		return err
 	}
 	want := "an edge that the child has signed, or none"
 	if d.Version == 0 {
-		r.addFinding(inDocument(k, Manifest, want, "one without a manifest"))
+		r.addFinding(newDocumentFinding(k, Manifest, want, "one without a manifest"))
 		return nil
 	}
 	m, err := registry.ManifestDocs.Parse(d)
@@ -120,7 +119,7 @@ func (r *run) checkEdge(ctx context.Context, parent identity.ID, k store.Key) er
 		}
 		return r.reportDamage(manifestKey, Manifest, "a manifest that parent and child have signed", err)
 	case !slices.Contains(m.Parents(), parent):
-		r.addFinding(inDocument(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
+		r.addFinding(newDocumentFinding(k, Manifest, want, "one to a child of "+m.Manifest.ParentID.String()))
 	}
 	return nil
 }

@@ -344,10 +344,10 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").ExecutePayload()})
 		}, ""},
 		"a child that its parent does not know": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, Path: "D3"}.Payload()})
+			alone(f, vacants.LogEntry{ID: f.Demo.ID, Kind: logbook.KindSpawn, Payload: logbook.Spawn{Child: f.junior, BirthPath: "D3"}.Payload()})
 		}, "kin: expected kin, because its logbook records a child, got none"},
 		"a second birth": {func(f *firm) {
-			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, Path: "D2"}.Payload()})
+			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: logbook.Birth{Parent: f.parent, BirthPath: "D2"}.Payload()})
 		}, "state: expected no birth after the first entry, got BIRTH"},
 		"a birth that says nothing": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
@@ -513,7 +513,7 @@ func TestWhatCallsCostIsCounted(t *testing.T) {
 	if _, found := c.check(c.Store); len(found) > 0 {
 		t.Errorf("Run() finds %v, want nothing", found)
 	}
-	key := spend.VacantKey(c.Demo.ID, h.Now().UTC().Format(time.DateOnly))
+	key := spend.VacantTotalKey(c.Demo.ID, h.Now().UTC().Format(time.DateOnly))
 	d, err := c.Store.Doc(c.Ctx, key)
 	c.Must(err)
 	if d.Number != 70 {

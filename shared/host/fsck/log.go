@@ -8,7 +8,7 @@ import (
 
 func (r *run) checkLog(ctx context.Context) error {
 	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Mismatch) {
-		r.addFinding(inDocument(f.Key, Log, f.Want, f.Got))
+		r.addFinding(newDocumentFinding(f.Key, Log, f.Want, f.Got))
 	})
 	return err
 }

@@ -11,9 +11,10 @@ import (
 
 // logbookState is the state of a vacant according to its logbook.
 type logbookState struct {
-	state lifecycle.State
-	card  string // hash in hex, or "" if no card was signed since the birth or graduation
-	// capability is the capability text of the graduation until another card is signed.
+	state    lifecycle.State
+	cardHash string // hash in hex, or "" if no card was signed since the birth or graduation
+	// capability is the capability text with which the vacant graduated. It is "" after the next
+	// card is signed.
 	capability string
 	floor      time.Time // messages signed until this time are refused
 	isComplete bool      // whether all entries are readable
@@ -23,9 +24,9 @@ type logbookState struct {
 	birth     *logbook.Birth // first entry of a child
 	hasChild  bool           // whether the vacant had a child
 	graduated bool
-	plan      identity.Hash // zero if the vacant has no plan
-	// exported means that the key was exported, so the vacant may have continued on another host.
-	exported bool
+	planHash  identity.Hash // zero if the vacant has no plan
+	// keyExported means that the key was exported, so the vacant may have continued on another host.
+	keyExported bool
 }
 
 func (t *logbookState) applyEntry(e *logbook.Entry, owner identity.ID) error {
@@ -40,7 +41,7 @@ func (t *logbookState) applyEntry(e *logbook.Entry, owner identity.ID) error {
 	case logbook.KindCardSigned, logbook.KindPublished:
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
 		hash, _ := v.Get("card_hash")
-		t.card, t.capability = hash.Text(), ""
+		t.cardHash, t.capability = hash.Text(), ""
 		return err
 	case logbook.KindRestored:
 		v, err := canon.Parse(e.Payload, canon.DefaultLimits())
@@ -51,7 +52,7 @@ func (t *logbookState) applyEntry(e *logbook.Entry, owner identity.ID) error {
 		t.floor, err = canon.ParseTime(floor.Text())
 		return err
 	case logbook.KindKeyExported:
-		t.exported = true
+		t.keyExported = true
 	case logbook.KindDeleted:
 		t.deleted = true
 	}
@@ -71,12 +72,12 @@ func (t *logbookState) applyKinEntry(e *logbook.Entry, owner identity.ID) error 
 	case logbook.KindGraduated:
 		g, err := logbook.ParseGraduation(e.Payload)
 		if err == nil && g.Child == owner {
-			t.graduated, t.card, t.capability = true, "", g.Capability
+			t.graduated, t.cardHash, t.capability = true, "", g.Capability
 		}
 		return err
 	case logbook.KindPlanChanged:
 		var err error
-		t.plan, err = logbook.ParsePlanChanged(e.Payload)
+		t.planHash, err = logbook.ParsePlanChanged(e.Payload)
 		return err
 	}
 	return nil

@@ -40,18 +40,18 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 
 func compareRecord(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
 	newFinding := func(what string, want, got any) *Finding {
-		f := inDocument(k, Kin, fmt.Sprintf("%s %v, according to its manifest", what, want), fmt.Sprint(got))
+		f := newDocumentFinding(k, Kin, fmt.Sprintf("%s %v, according to its manifest", what, want), fmt.Sprint(got))
 		return &f
 	}
 	if m == nil {
 		if rec.Parent != nil {
 			return newFinding("parent", "none", rec.Parent)
 		}
-		if logState.isComplete && logState.birth != nil && !logState.exported {
-			f := inDocument(registry.ManifestKey(rec.ID), Kin, "a manifest, because the logbook begins with BIRTH", "none")
+		if logState.isComplete && logState.birth != nil && !logState.keyExported {
+			f := newDocumentFinding(registry.ManifestKey(rec.ID), Kin, "a manifest, because the logbook begins with BIRTH", "none")
 			return &f
 		}
-		return findMissingMark(k, rec, logState)
+		return findMissingKinMark(k, rec, logState)
 	}
 	if rec.Parent == nil || *rec.Parent != m.Manifest.ParentID {
 		got := "none"
@@ -75,7 +75,7 @@ func compareRecord(k store.Key, rec *vacants.Record, m *registry.ManifestDocumen
 	if f := findMissingLogEntry(rec, m, logState); f != nil {
 		return f
 	}
-	return findMissingMark(k, rec, logState)
+	return findMissingKinMark(k, rec, logState)
 }
 
 func findMissingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
@@ -85,43 +85,43 @@ func findMissingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logS
 	var want, got string
 	switch {
 	case logState.birth != nil && !matchesBirth(m, logState):
-		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", logState.birth.Path, logState.birth.Parent), "others"
+		want, got = fmt.Sprintf("a manifest of path %s with the parent %s, as its logbook begins", logState.birth.BirthPath, logState.birth.Parent), "others"
 	case logState.graduated && m.IsClosed():
 		want, got = "an open manifest, because its logbook records a graduation", "a closed one"
-	case m.Graduated && !logState.graduated && !logState.exported:
+	case m.Graduated && !logState.graduated && !logState.keyExported:
 		want, got = "a closed manifest, because its logbook records no graduation", "one that has graduated"
 	default:
 		return nil
 	}
-	f := inDocument(registry.ManifestKey(rec.ID), Kin, want, got)
+	f := newDocumentFinding(registry.ManifestKey(rec.ID), Kin, want, got)
 	return &f
 }
 
 func matchesBirth(m *registry.ManifestDocument, logState *logbookState) bool {
 	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.PreviousManifest, m.ManifestBeforePrevious}, func(m *composite.Manifest) bool {
-		return m != nil && m.ParentID == logState.birth.Parent && string(m.BirthPath) == logState.birth.Path
+		return m != nil && m.ParentID == logState.birth.Parent && string(m.BirthPath) == logState.birth.BirthPath
 	})
 }
 
-func findMissingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
+func findMissingKinMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
 	// The children of unmarked vacants are never looked up, so the record of a parent must be
 	// marked.
 	if !logState.hasChild || rec.HasKin || rec.IsDeleted() {
 		return nil
 	}
-	f := inDocument(k, Kin, "kin, because its logbook records a child", "none")
+	f := newDocumentFinding(k, Kin, "kin, because its logbook records a child", "none")
 	return &f
 }
 
 // checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a
-// vacant with events, checkRegistered checks both.
+// vacant with events, checkRegistered checks them.
 func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
 	hasRows, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
 	if err != nil || hasRows {
 		return err
 	}
 	k := registry.RegistrationKey(rec.ID)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error 
 func (r *run) checkAgents(ctx context.Context, rec *vacants.Record) error {
 	for version := 1; version <= rec.AgentVersion; version++ {
 		k := vacants.AgentKey(rec.ID, version)
-		d, err := r.document(ctx, k)
+		d, err := r.readDocument(ctx, k)
 		if err != nil {
 			return err
 		}
@@ -155,31 +155,31 @@ func (r *run) checkAgents(ctx context.Context, rec *vacants.Record) error {
 			continue
 		}
 		if spec, err := a.Spec(); version == rec.AgentVersion && rec.Substrate != plan.Kind && (err != nil || spec.String() != rec.Substrate) {
-			r.addFinding(inDocument(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
+			r.addFinding(newDocumentFinding(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
 		}
 	}
 	return nil
 }
 
-// checkPlan checks that a composite's plan is the plan that its logbook names. The plan of an imported
-// vacant may be missing, and a deletion removes the plan before the record.
+// checkPlan checks that a composite's plan is the plan that its logbook names. The plan of an
+// imported vacant may be missing, and a deletion removes the plan before the record.
 func (r *run) checkPlan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
-	want := "the plan " + logState.plan.String() + ", according to its logbook"
+	want := "the plan " + logState.planHash.String() + ", according to its logbook"
 	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
 	case err != nil:
 		return r.reportDamage(k, Plan, "a plan over children", err)
-	case d.Version == 0 && (!logState.isComplete || logState.plan.IsZero() || logState.exported || rec.State == lifecycle.Archived || logState.state == lifecycle.Archived):
+	case d.Version == 0 && (!logState.isComplete || logState.planHash.IsZero() || logState.keyExported || rec.State == lifecycle.Archived || logState.state == lifecycle.Archived):
 	case d.Version == 0:
-		r.addFinding(inDocument(k, Plan, want, "none"))
+		r.addFinding(newDocumentFinding(k, Plan, want, "none"))
 	case rec.IsDeleted():
-		r.addFinding(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
-	case !logState.isComplete || logState.plan == p.Hash():
-	case logState.plan.IsZero():
-		r.addFinding(inDocument(k, Plan, "none, as its logbook names none", p.Hash().String()))
+		r.addFinding(newDocumentFinding(k, Plan, "none, as its vacant is deleted", "one"))
+	case !logState.isComplete || logState.planHash == p.Hash():
+	case logState.planHash.IsZero():
+		r.addFinding(newDocumentFinding(k, Plan, "none, as its logbook names none", p.Hash().String()))
 	default:
-		r.addFinding(inDocument(k, Plan, want, p.Hash().String()))
+		r.addFinding(newDocumentFinding(k, Plan, want, p.Hash().String()))
 	}
 	return nil
 }

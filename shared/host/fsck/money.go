@@ -57,8 +57,8 @@ func (r *run) ledgerOf(id [32]byte) *ledger {
 type requestPayment struct {
 	payerKind    call.PayerKind
 	payer        [32]byte
-	hold         uint64    // hold in micro-dollars
-	priceVersion uint64    // price version
+	hold         uint64 // in micro-dollars
+	priceVersion uint64
 	due          time.Time // time from which any process may void the call
 }
 
@@ -91,11 +91,11 @@ func (q *requestChecker) checkHold(ctx context.Context, req *call.RequestRow) er
 	s := q.pair.Requests()
 	switch {
 	case !ok:
-		q.addFinding(inStream(s, req.Position, Money, fmt.Sprintf("version %d of the price of %s", req.PriceVersion, q.pair.Vacant.Short()), "none that can be read"))
+		q.addFinding(newStreamFinding(s, req.Position, Money, fmt.Sprintf("version %d of the price of %s", req.PriceVersion, q.pair.Vacant.Short()), "none that can be read"))
 	case req.PaidBy == call.PaidByAccount && req.Price != uint64(p.Hold()):
-		q.addFinding(inStream(s, req.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(req.Price)))
+		q.addFinding(newStreamFinding(s, req.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(req.Price)))
 	case req.PaidBy == call.PaidByFreeCall && req.Price != 0:
-		q.addFinding(inStream(s, req.Position, Money, "a free call that holds nothing", fmt.Sprint(req.Price)))
+		q.addFinding(newStreamFinding(s, req.Position, Money, "a free call that holds nothing", fmt.Sprint(req.Price)))
 	}
 	q.hasPricedCalls = true
 	q.recordHold(req)
@@ -112,13 +112,13 @@ func (r *run) recordHold(req *call.RequestRow) {
 func (a *responseChecker) checkCharge(ctx context.Context, p requestPayment, resp *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if resp.IsPriced != (resp.Kind == call.RowAnswer && p.payerKind != call.Unpriced) {
-		a.addFinding(inStream(s, resp.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", resp.IsPriced)))
+		a.addFinding(newStreamFinding(s, resp.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", resp.IsPriced)))
 	}
 	if p.payerKind == call.Unpriced {
 		return nil
 	}
 	if resp.Charge > p.hold {
-		a.addFinding(inStream(s, resp.Position, Money, fmt.Sprintf("a charge within the hold of %d", p.hold), fmt.Sprint(resp.Charge)))
+		a.addFinding(newStreamFinding(s, resp.Position, Money, fmt.Sprintf("a charge within the hold of %d", p.hold), fmt.Sprint(resp.Charge)))
 	}
 	if p.payerKind != call.PaidByAccount {
 		return nil
@@ -136,7 +136,7 @@ func (a *responseChecker) checkCharge(ctx context.Context, p requestPayment, res
 		modelUsage = *resp.Usage
 	}
 	if want := v.Charge(modelUsage.InputTokens, modelUsage.OutputTokens); uint64(want) != resp.Charge {
-		a.addFinding(inStream(s, resp.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.priceVersion), fmt.Sprint(resp.Charge)))
+		a.addFinding(newStreamFinding(s, resp.Position, Money, fmt.Sprintf("a charge of %d, by version %d of the price", want, p.priceVersion), fmt.Sprint(resp.Charge)))
 	}
 	return nil
 }
@@ -184,11 +184,11 @@ func (r *run) checkAccount(ctx context.Context, s store.Stream, id identity.ID) 
 		c, err := billing.DecodeChange(row)
 		if err != nil {
 			l.isDamaged = true
-			r.addFinding(inStream(s, row.Position, Row, "a change of an account", err.Error()))
+			r.addFinding(newStreamFinding(s, row.Position, Row, "a change of an account", err.Error()))
 			continue
 		}
 		if (c.Kind == billing.Opened) != (row.Position == 1) {
-			r.addFinding(inStream(s, row.Position, Money, "an account that only its first row opens", string(c.Kind)))
+			r.addFinding(newStreamFinding(s, row.Position, Money, "an opening in the first row and in no other row", string(c.Kind)))
 		}
 		l.addChange(&c)
 		owedAmount += c.Owed
@@ -209,7 +209,7 @@ func (r *run) checkAccount(ctx context.Context, s store.Stream, id identity.ID) 
 			continue
 		}
 		if paymentSum := payments[payment]; p.Account != id.String() || p.Paid-p.Withdrawn != paymentSum {
-			uncertain = append(uncertain, inDocument(k, Money, fmt.Sprintf("%s for account %s, by its rows", paymentSum, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Withdrawn, p.Account)))
+			uncertain = append(uncertain, newDocumentFinding(k, Money, fmt.Sprintf("%s for account %s, by its rows", paymentSum, id), fmt.Sprintf("%s for account %.80q", p.Paid-p.Withdrawn, p.Account)))
 		}
 	}
 	key := billing.AccountKey(id.String())
@@ -220,14 +220,14 @@ func (r *run) checkAccount(ctx context.Context, s store.Stream, id identity.ID) 
 			return err
 		}
 	case d.Version == 0:
-		r.addFinding(inDocument(key, Document, "the account of its rows", "none"))
+		r.addFinding(newDocumentFinding(key, Document, "the account of its rows", "none"))
 	default:
 		l.account = &a
 		if a.LastPosition != lastPosition {
-			uncertain = append(uncertain, inDocument(key, Money, fmt.Sprintf("%d changes, one for each row", lastPosition), fmt.Sprint(a.LastPosition)))
+			uncertain = append(uncertain, newDocumentFinding(key, Money, fmt.Sprintf("%d changes, one for each row", lastPosition), fmt.Sprint(a.LastPosition)))
 		}
 		if a.Owed != owedAmount && !l.isDamaged {
-			uncertain = append(uncertain, inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owedAmount), a.Owed.String()))
+			uncertain = append(uncertain, newDocumentFinding(key, Money, fmt.Sprintf("%s owed, by its rows", owedAmount), a.Owed.String()))
 		}
 	}
 	if len(uncertain) == 0 {
@@ -254,10 +254,10 @@ type balanceReading struct {
 // maxRereads limits how often data is read again because it changes.
 const maxRereads = 5
 
-// recountBalances compares the balances with the rows. If the view is not a snapshot, rows that are read
-// after a balance may be newer or older than it. A balance is therefore compared exactly only if no
-// new row of its account is found after it was read. Otherwise it must be within the range that the
-// new rows allow, and it is read again.
+// recountBalances compares the balances with the rows. The view may not be a snapshot, so a row
+// that is read after a balance may or may not be part of the balance. If no new row of the account
+// is found after the balance was read, the comparison is exact. Otherwise the balance must be
+// within the range that the new rows allow, and it is read again.
 func (r *run) recountBalances(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(r.ledgers), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
 	pending := slices.Clone(ids)
@@ -272,7 +272,7 @@ func (r *run) recountBalances(ctx context.Context) error {
 				readings[id] = b
 			}
 		}
-		if err := r.readMoreMoney(ctx); err != nil {
+		if err := r.readNewMoneyRows(ctx); err != nil {
 			return err
 		}
 		pending = slices.DeleteFunc(pending, func(id [32]byte) bool {
@@ -281,7 +281,7 @@ func (r *run) recountBalances(ctx context.Context) error {
 				return r.compareBalance(l, &b, try == maxRereads)
 			}
 			if l.account == nil && l.ownSum == 0 && !l.isDamaged {
-				r.addFinding(inDocument(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
+				r.addFinding(newDocumentFinding(billing.AccountKey(hex.EncodeToString(id[:])), Money, "the account that rows of calls name", "none"))
 			}
 			return true // reported, or opened during the check
 		})
@@ -308,13 +308,13 @@ func (r *run) readBalance(ctx context.Context, l *ledger) (balanceReading, error
 		d, err := r.view.Doc(ctx, k)
 		if isDamaged(err) && !l.isDamaged {
 			l.isDamaged = true
-			r.addFinding(inDocument(k, Document, "a document that can be read", problem.AsError(err).Error()))
+			r.addFinding(newDocumentFinding(k, Document, "a document that can be read", problem.AsError(err).Error()))
 		}
 		if err != nil && !isDamaged(err) {
 			return b, err
 		}
 		if d.Number < 0 {
-			b.negativeShards = append(b.negativeShards, inDocument(k, Money, "a balance of at least 0", fmt.Sprint(d.Number)))
+			b.negativeShards = append(b.negativeShards, newDocumentFinding(k, Money, "a balance of at least 0", fmt.Sprint(d.Number)))
 		}
 		b.balance += money.Amount(d.Number)
 	}
@@ -341,16 +341,16 @@ func (r *run) compareBalance(l *ledger, b *balanceReading, isLastTry bool) bool 
 		if debitedSince+creditedSince > 0 {
 			expected = fmt.Sprintf("a balance from %s to %s, because of new calls", want-debitedSince, want+creditedSince)
 		}
-		r.addCertainFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.ownSum, b.ownSum-want), b.balance.String()))
+		r.addCertainFinding(newDocumentFinding(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.ownSum, b.ownSum-want), b.balance.String()))
 	case debitedSince+creditedSince > 0:
 		r.result.ChangingFindings++
 	}
 	return true
 }
 
-// readMoreMoney reads new rows that move money. It does not check them, because writes during a
+// readNewMoneyRows reads new rows that move money. It does not check them, because writes during a
 // check are left to the next check.
-func (r *run) readMoreMoney(ctx context.Context) error {
+func (r *run) readNewMoneyRows(ctx context.Context) error {
 	hasPrice := map[identity.ID]bool{} // whether a vacant has a price, in this reading
 	for s, err := range store.Streams(ctx, r.view, "") {
 		if err != nil {
@@ -374,21 +374,21 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 				hasPrice[p.Vacant] = isPriced
 			}
 			if hasTip || isPriced {
-				err = r.readMoreCalls(ctx, p)
+				err = r.readNewCallRows(ctx, p)
 			}
 		case billing.KindAccount:
 			if !hasTip {
 				err = r.checkAccount(ctx, s, ids[0])
 				break
 			}
-			err = r.readMore(ctx, s, func(row store.Row) error {
+			err = r.readNewRows(ctx, s, func(row store.Row) error {
 				if c, err := billing.DecodeChange(row); err == nil {
 					r.ledgerOf(ids[0]).addChange(&c)
 				}
 				return nil
 			})
 		case booking.KindBooking:
-			err = r.readMore(ctx, s, func(row store.Row) error {
+			err = r.readNewRows(ctx, s, func(row store.Row) error {
 				if bookingRow, err := booking.DecodeRow(row); err == nil {
 					r.applyBookingAmounts(&bookingRow)
 				}
@@ -402,8 +402,8 @@ func (r *run) readMoreMoney(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
-	if err := r.readMore(ctx, p.Requests(), func(row store.Row) error {
+func (r *run) readNewCallRows(ctx context.Context, p call.Pair) error {
+	if err := r.readNewRows(ctx, p.Requests(), func(row store.Row) error {
 		if req, err := call.DecodeRequest(row); err == nil {
 			r.recordHold(&req)
 		}
@@ -411,13 +411,13 @@ func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 	}); err != nil {
 		return err
 	}
-	return r.readMore(ctx, p.Responses(), func(row store.Row) error {
+	return r.readNewRows(ctx, p.Responses(), func(row store.Row) error {
 		resp, err := call.DecodeResponse(row)
 		if err != nil || resp.Kind == call.RowAnswer && !resp.IsPriced {
 			return nil
 		}
-		requestRow, state, err := r.rowAt(ctx, p.Requests(), resp.RequestPosition)
-		if err != nil || state != rowPresent {
+		requestRow, condition, err := r.rowAt(ctx, p.Requests(), resp.RequestPosition)
+		if err != nil || condition != rowPresent {
 			return err
 		}
 		req, err := call.DecodeRequest(requestRow)
@@ -431,18 +431,18 @@ func (r *run) readMoreCalls(ctx context.Context, p call.Pair) error {
 	})
 }
 
-func (r *run) readMore(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
+func (r *run) readNewRows(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
 	next, err := r.eachNewRow(ctx, s, max(r.nextPositions[s], 1), fn)
 	r.nextPositions[s] = next
 	return err
 }
 
-// checkUsage compares an account's usage documents with its rows, hour by hour. A host that does not run
-// the meter (package usage) has no usage documents. The documents may lack rows of the last hour
-// before the check and may include rows that were written since the check began.
+// checkUsage compares an account's usage documents with its rows, hour by hour. A host that does
+// not run the meter (package usage) has no usage documents. The documents may lack rows of the last
+// hour before the check and may include rows that were written since the check began.
 func (r *run) checkUsage(ctx context.Context, l *ledger) error {
 	recorded := map[time.Time]usage.Counts{}
-	err := usage.EachPaid(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
+	err := usage.EachPaidHour(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {
 		sum := recorded[h.Start]
 		h.Fee, h.UnreportedAnswers = 0, 0 // usage.CountsOf does not set them, because they depend on the price
 		sum.Add(h.Counts)
@@ -450,7 +450,7 @@ func (r *run) checkUsage(ctx context.Context, l *ledger) error {
 		return nil
 	})
 	if isDamaged(err) {
-		r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, "usage that can be read", problem.AsError(err).Error()))
+		r.addFinding(newDocumentFinding(billing.AccountKey(l.account.ID), Money, "usage that can be read", problem.AsError(err).Error()))
 		return nil
 	}
 	if err != nil || len(recorded) == 0 || l.isDamaged {
@@ -463,13 +463,13 @@ func (r *run) checkUsage(ctx context.Context, l *ledger) error {
 	}
 	for _, hour := range slices.SortedFunc(maps.Keys(l.countsByHour), time.Time.Compare) {
 		if want, got := l.countsByHour[hour], recorded[hour]; hour.Before(completeUntil) && got != want {
-			r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
+			r.addFinding(newDocumentFinding(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("usage in the hour from %s: %+v, by its rows", hour.Format(time.RFC3339), want), fmt.Sprintf("%+v", got)))
 		}
 		delete(recorded, hour)
 	}
 	for hour, got := range recorded {
 		if hour.Before(completeUntil) && got != (usage.Counts{}) { // a correction leaves documents with zero counts
-			r.addFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
+			r.addFinding(newDocumentFinding(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("no usage in the hour from %s, by its rows", hour.Format(time.RFC3339)), fmt.Sprintf("%+v", got)))
 		}
 	}
 	return nil
@@ -478,12 +478,12 @@ func (r *run) checkUsage(ctx context.Context, l *ledger) error {
 func (r *run) checkSpent(ctx context.Context, l *ledger) error {
 	key := billing.AccountKey(l.account.ID)
 	recorded := map[time.Time]money.Amount{}
-	err := usage.EachSpent(ctx, r.Source, l.account.ID, func(day time.Time, amount money.Amount) error {
+	err := usage.EachSpentDay(ctx, r.Source, l.account.ID, func(day time.Time, amount money.Amount) error {
 		recorded[day] = amount
 		return nil
 	})
 	if isDamaged(err) {
-		r.addFinding(inDocument(key, Money, "days of usage that can be read", problem.AsError(err).Error()))
+		r.addFinding(newDocumentFinding(key, Money, "days of usage that can be read", problem.AsError(err).Error()))
 		return nil
 	}
 	if err != nil || len(recorded) == 0 || l.isDamaged {
@@ -495,7 +495,7 @@ func (r *run) checkSpent(ctx context.Context, l *ledger) error {
 	}
 	for _, day := range slices.SortedFunc(maps.Keys(recorded), time.Time.Compare) {
 		if want, got := l.costByDay[day], recorded[day]; day.Before(completeUntil) && got != want {
-			r.addFinding(inDocument(key, Money, fmt.Sprintf("%s spent on %s, by its rows", want, day.Format(time.DateOnly)), got.String()))
+			r.addFinding(newDocumentFinding(key, Money, fmt.Sprintf("%s spent on %s, by its rows", want, day.Format(time.DateOnly)), got.String()))
 		}
 	}
 	return nil

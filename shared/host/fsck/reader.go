@@ -23,7 +23,7 @@ type reader struct {
 	*run
 	stream          store.Stream
 	page            []store.Row
-	nextPosition    uint64 // next position
+	nextPosition    uint64
 	tip             uint64 // last position, or zero if the last row is missing or unreadable
 	isTipRead       bool   // whether the tip was requested
 	tipErr          error  // error of the request for the tip
@@ -34,7 +34,7 @@ type reader struct {
 
 func (r *run) newReader(s store.Stream) *reader { return &reader{run: r, stream: s, nextPosition: 1} }
 
-// next returns the next row. For unreadable positions, which it reports, it returns the zero Row.
+// next returns the next row. If a position is unreadable, next reports it and returns the zero Row.
 // more is false at the end.
 func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
 	if err := r.flushIfFull(); err != nil {
@@ -57,7 +57,7 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 		return store.Row{}, true, nil
 	case row.Position < r.nextPosition:
 		r.page = r.page[1:]
-		r.addFinding(inStream(r.stream, r.nextPosition, Position, "this position", fmt.Sprintf("a row of position %d", row.Position)))
+		r.addFinding(newStreamFinding(r.stream, r.nextPosition, Position, "this position", fmt.Sprintf("a row of position %d", row.Position)))
 		return store.Row{}, true, nil
 	}
 	r.page, r.nextPosition, r.consecutiveLost = r.page[1:], r.nextPosition+1, 0
@@ -65,8 +65,8 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// readPage reads the next page. stop means that there are no further pages. isUnreadable means that the
-// next position is unreadable and was reported.
+// readPage reads the next page. stop means that there are no further pages. isUnreadable means that
+// the next position is unreadable and was reported.
 func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err error) {
 	if err := r.findTip(ctx); err != nil {
 		return false, false, err
@@ -92,7 +92,7 @@ func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err err
 		r.singleReads = r.pageRows
 		return false, false, nil
 	case err != nil:
-		r.addFinding(inStream(r.stream, r.nextPosition, Row, "a row that can be read", problem.AsError(err).Error()))
+		r.addFinding(newStreamFinding(r.stream, r.nextPosition, Row, "a row that can be read", problem.AsError(err).Error()))
 	case r.tip == 0:
 		r.reportUnreadableEnd()
 		return true, false, nil
@@ -101,7 +101,7 @@ func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err err
 	}
 	r.nextPosition++
 	if r.consecutiveLost++; r.consecutiveLost == maxLost {
-		r.giveUp()
+		r.skipRest()
 	}
 	return false, true, nil
 }
@@ -119,7 +119,7 @@ func (r *reader) skipGap(ctx context.Context) error {
 			return nil
 		}
 		if p-r.nextPosition == maxLost {
-			r.giveUp()
+			r.skipRest()
 			return nil
 		}
 	}
@@ -128,8 +128,8 @@ func (r *reader) skipGap(ctx context.Context) error {
 	return nil
 }
 
-func (r *reader) giveUp() {
-	r.addFinding(inStream(r.stream, r.nextPosition, Position, "rows up to "+fmt.Sprint(r.tip), "no row at many positions; the remaining rows are not checked"))
+func (r *reader) skipRest() {
+	r.addFinding(newStreamFinding(r.stream, r.nextPosition, Position, "rows up to "+fmt.Sprint(r.tip), "no row at many positions; the remaining rows are not checked"))
 	r.restSkipped = true
 }
 
@@ -152,20 +152,20 @@ func (r *reader) findTip(ctx context.Context) error {
 func (r *reader) reportUnreadableEnd() {
 	// If the last row is unreadable and was not reached, it must be after the rows that were read.
 	if r.tipErr != nil && r.consecutiveLost == 0 {
-		r.addFinding(inStream(r.stream, r.nextPosition, Row, "a last row that can be read", problem.AsError(r.tipErr).Error()))
+		r.addFinding(newStreamFinding(r.stream, r.nextPosition, Row, "a last row that can be read", problem.AsError(r.tipErr).Error()))
 	}
 }
 
 func (r *reader) reportMissing(upTo uint64) {
-	f := inStream(r.stream, r.nextPosition, Position, "a row", "none")
+	f := newStreamFinding(r.stream, r.nextPosition, Position, "a row", "none")
 	if upTo > r.nextPosition {
 		f.Got = fmt.Sprintf("none up to position %d", upTo)
 	}
 	r.addFinding(f)
 }
 
-// eachNewRow calls fn for the rows from next on and returns the position after them. It stops at damaged
-// rows, which the check of the stream reports.
+// eachNewRow calls fn for the rows from next on and returns the position after them. It stops at
+// damaged rows, which the check of the stream reports.
 func (r *run) eachNewRow(ctx context.Context, s store.Stream, next uint64, fn func(store.Row) error) (uint64, error) {
 	for {
 		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)

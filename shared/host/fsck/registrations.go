@@ -15,7 +15,7 @@ import (
 
 func (r *run) checkRegistration(ctx context.Context, id identity.ID, history *actorHistory) error {
 	k := registry.RegistrationKey(id)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (r *run) checkRegistration(ctx context.Context, id identity.ID, history *ac
 func (r *run) checkRegistered(ctx context.Context, k store.Key, reg *registry.Registration, history *actorHistory) error {
 	if reg.FirstSeq == 0 {
 		if history.hasRegistered {
-			r.addFinding(inDocument(k, Registration, "a registration, because the vacant has events", "none"))
+			r.addFinding(newDocumentFinding(k, Registration, "a registration, because the vacant has events", "none"))
 		}
 		return r.checkRegisteredManifest(ctx, k, reg)
 	}
@@ -47,7 +47,7 @@ func (r *run) checkRegistered(ctx context.Context, k store.Key, reg *registry.Re
 	}
 	r.checkRegisteredCard(k, reg)
 	if reg.ListingSource == registry.SourceSigned && (reg.Listing == nil || !reg.Listing.Verify()) {
-		r.addFinding(inDocument(k, Signature, "a listing signed by "+reg.ID.String(), "an invalid signature"))
+		r.addFinding(newDocumentFinding(k, Signature, "a listing signed by "+reg.ID.String(), "an invalid signature"))
 	}
 	if reg.IsListed() {
 		r.venueCount++
@@ -67,12 +67,12 @@ func (r *run) checkSlug(ctx context.Context, reg *registry.Registration) error {
 	}
 	slug := reg.Listing.Venue.Slug
 	k := registry.SlugKey(slug)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil || string(d.Data) == reg.ID.String() {
 		return err
 	}
 	if _, parseErr := identity.ParseID(string(d.Data)); parseErr != nil || !reg.HasReleasedSlug(slug) {
-		r.addFinding(inDocument(k, Registration, "the claim of "+reg.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
+		r.addFinding(newDocumentFinding(k, Registration, "the claim of "+reg.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
 	}
 	return nil
 }
@@ -84,11 +84,11 @@ func (r *run) checkVenueCount(ctx context.Context) error {
 		return err
 	}
 	k := registry.VenueCountKey()
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil || r.result.Findings > 0 || d.Number == r.venueCount {
 		return err
 	}
-	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, the number of listed vacants", r.venueCount), fmt.Sprint(d.Number)))
+	r.addFindingAt(d.Version, newDocumentFinding(k, Registration, fmt.Sprintf("%d, the number of listed vacants", r.venueCount), fmt.Sprint(d.Number)))
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (r *run) checkLastEvent(k store.Key, reg *registry.Registration, history *a
 		{"status", status, reg.Status},
 	} {
 		if field.want != field.got {
-			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, according to its events", field.what, field.want), fmt.Sprint(field.got)))
+			r.addFinding(newDocumentFinding(k, Registration, fmt.Sprintf("%s %v, according to its events", field.what, field.want), fmt.Sprint(field.got)))
 			return
 		}
 	}
@@ -119,19 +119,19 @@ func (r *run) checkRegisteredCard(k store.Key, reg *registry.Registration) {
 	c, err := card.Parse(reg.Card)
 	switch {
 	case err != nil:
-		r.addFinding(inDocument(k, Card, "a capability card", problem.AsError(err).Text()))
+		r.addFinding(newDocumentFinding(k, Card, "a capability card", problem.AsError(err).Text()))
 	case c.VacantID != reg.ID:
-		r.addFinding(inDocument(k, Card, "the card of "+reg.ID.String(), "the card of "+c.VacantID.String()))
+		r.addFinding(newDocumentFinding(k, Card, "the card of "+reg.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.addFinding(inDocument(k, Card, "a card signed by "+reg.ID.String(), "an invalid signature"))
+		r.addFinding(newDocumentFinding(k, Card, "a card signed by "+reg.ID.String(), "an invalid signature"))
 	case c.Hash() != reg.CardHash:
-		r.addFinding(inDocument(k, Card, "the card "+reg.CardHash.String(), c.Hash().String()))
+		r.addFinding(newDocumentFinding(k, Card, "the card "+reg.CardHash.String(), c.Hash().String()))
 	}
 }
 
 func (r *run) checkRevocation(ctx context.Context, id identity.ID, history *actorHistory) error {
 	k := registry.RevokedKey(id)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (r *run) checkRevocation(ctx context.Context, id identity.ID, history *acto
 	}
 	if d.Version == 0 {
 		if isRevoked {
-			r.addFinding(inDocument(k, Revocation, "a revocation, because the last event is one", "none"))
+			r.addFinding(newDocumentFinding(k, Revocation, "a revocation, because the last event is one", "none"))
 		}
 		return nil
 	}
@@ -153,19 +153,19 @@ func (r *run) checkRevocation(ctx context.Context, id identity.ID, history *acto
 		return r.reportDamage(k, Revocation, "a revocation of "+id.String(), err)
 	case !history.isComplete:
 	case !isRevoked:
-		r.addFinding(inDocument(k, Revocation, "no revocation, because no event records one", fmt.Sprintf("one by event %d", v.ActorSeq)))
+		r.addFinding(newDocumentFinding(k, Revocation, "no revocation, because no event records one", fmt.Sprintf("one by event %d", v.ActorSeq)))
 	case v.Hash != history.lastHash || v.Seq != history.lastSeq || uint64(v.ActorSeq) != history.lastPosition || v.Reason != history.revocationReason:
-		r.addFinding(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.lastPosition, history.revocationReason),
+		r.addFinding(newDocumentFinding(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.lastPosition, history.revocationReason),
 			fmt.Sprintf("the revocation of event %d, for %.80q", v.ActorSeq, v.Reason)))
 	}
 	return nil
 }
 
-// checkRevokedList checks that the list of all revocations, which is read for calls, does not rule out
-// id.
+// checkRevokedList checks that the list of all revocations, which is read for calls, does not rule
+// out id.
 func (r *run) checkRevokedList(ctx context.Context, id identity.ID) error {
 	k := registry.RevokedListKey()
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (r *run) checkRevokedList(ctx context.Context, id identity.ID) error {
 		}
 	}
 	if !list.MayContain(id) {
-		r.addFinding(inDocument(k, Revocation, "the beginning of "+id.String()+", whose key was revoked", "none"))
+		r.addFinding(newDocumentFinding(k, Revocation, "the prefix of "+id.String()+", whose key was revoked", "none"))
 	}
 	return nil
 }
@@ -203,12 +203,12 @@ func (r *run) checkHasEvents(ctx context.Context, k store.Key, text string) erro
 	}
 	id, err := identity.ParseID(text)
 	if err != nil {
-		r.addFinding(inDocument(k, Document, "the key of a vacant", "another"))
+		r.addFinding(newDocumentFinding(k, Document, "the key of a vacant", "another"))
 		return nil
 	}
 	hasRows, err := r.hasRows(ctx, registry.ActorStream(id))
 	if err == nil && !hasRows {
-		r.addFinding(inDocument(k, Event, "an event of this vacant", "none"))
+		r.addFinding(newDocumentFinding(k, Event, "an event of this vacant", "none"))
 	}
 	return err
 }

@@ -78,7 +78,7 @@ func (l *listed) revoke(k *identity.Key, seq int64) {
 	l.Helper()
 	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadASCII(k.ID(), "gestohlen – 被盗"), IdempotencyKey: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
 	l.Must(e.Sign(l.Ctx, k))
-	_, err := l.Vacants.AcceptRevocation(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, Key: "r", Signature: e.Signature})
+	_, err := l.Vacants.AcceptRevocation(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, IdempotencyKey: "r", Signature: e.Signature})
 	l.Must(err)
 }
 

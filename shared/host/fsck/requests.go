@@ -16,7 +16,7 @@ import (
 // requestEnd is the state at the end of a request chain.
 type requestEnd struct {
 	hasRows                           bool      // whether the chain has rows
-	epoch, epochStart, prevEpochStart uint64    // back is the start of the previous epoch
+	epoch, epochStart, prevEpochStart uint64    // a start is the position of the reset, or zero
 	hash                              rowHash   // zero at the start and after a reset
 	floor                             time.Time // latest signed time so far
 }
@@ -44,9 +44,9 @@ func claimedRequestEnd(req *call.RequestRow) requestEnd {
 	return p
 }
 
-// after returns the end of the chain after a request according to the rules. It uses the signed
+// endAfter returns the end of the chain after a request according to the rules. It uses the signed
 // time only if the request's hash is intact.
-func (p requestEnd) after(req *call.RequestRow, hash rowHash) requestEnd {
+func (p requestEnd) endAfter(req *call.RequestRow, hash rowHash) requestEnd {
 	p.hasRows = true
 	if hash.isIntact() && req.Time.After(p.floor) {
 		p.floor = req.Time
@@ -64,16 +64,16 @@ type breach struct {
 	want, got string
 }
 
-// breaches returns the rules that a request violates as the row after p.
-func (p requestEnd) breaches(req *call.RequestRow) (b []breach) {
+// findBreaches returns the rules that a request violates as the row after p.
+func (p requestEnd) findBreaches(req *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
-	want := p.after(req, uncheckedHash(req.Hash))
+	want := p.endAfter(req, uncheckedHash(req.Hash))
 	if req.Epoch != want.epoch {
 		add(Epoch, want.epoch, req.Epoch)
 	}
 	if req.EpochStart != want.epochStart {
 		add(Seq, fmt.Sprintf("%d, in the epoch that began at row %d", req.Position-want.epochStart, want.epochStart),
-			fmt.Sprintf("%d, by the row %d", req.Position-req.EpochStart, req.EpochStart))
+			fmt.Sprintf("%d, counted from row %d", req.Position-req.EpochStart, req.EpochStart))
 	}
 	if req.PrevEpochStart != want.prevEpochStart {
 		add(PrevEpochStart, fmt.Sprintf("row %d", want.prevEpochStart), fmt.Sprintf("row %d", req.PrevEpochStart))
@@ -105,8 +105,8 @@ type requestSummary struct {
 // windowRows limits the requests of a pair in memory. Earlier requests are read again.
 const windowRows = 4096
 
-// requestChecker checks the request stream of a pair row by row, as far as responses refer to it, and
-// looks up requests.
+// requestChecker checks the request stream of a pair row by row and looks up the requests that
+// responses refer to.
 type requestChecker struct {
 	*run
 	pair           call.Pair
@@ -156,9 +156,9 @@ func decodeRow[R any](r *run, s store.Stream, row store.Row, decodeData func(sto
 		return decoded, true
 	}
 	if len(row.Data) > 0 && row.Data[0] != call.RowFormat {
-		r.addFinding(inStream(s, row.Position, Format, fmt.Sprint(call.RowFormat), fmt.Sprint(row.Data[0])))
+		r.addFinding(newStreamFinding(s, row.Position, Format, fmt.Sprint(call.RowFormat), fmt.Sprint(row.Data[0])))
 	} else {
-		r.addFinding(inStream(s, row.Position, Row, "a row of this stream's kind", err.Error()))
+		r.addFinding(newStreamFinding(s, row.Position, Row, "a row of this stream's kind", err.Error()))
 	}
 	return decoded, false
 }
@@ -166,15 +166,15 @@ func decodeRow[R any](r *run, s store.Stream, row store.Row, decodeData func(sto
 func (q *requestChecker) checkRequest(ctx context.Context, req *call.RequestRow) error {
 	s := q.pair.Requests()
 	if q.isEndKnown {
-		if b := q.ruleEnd.breaches(req); len(b) > 0 && len(q.claimEnd.breaches(req)) > 0 {
+		if b := q.ruleEnd.findBreaches(req); len(b) > 0 && len(q.claimEnd.findBreaches(req)) > 0 {
 			for _, b := range b {
-				q.addFinding(inStream(s, req.Position, b.check, b.want, b.got))
+				q.addFinding(newStreamFinding(s, req.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
 			q.ruleEnd = q.claimEnd // the row before was wrong and was reported
 		}
 	} else if req.Epoch < q.ruleEnd.epoch || req.Floor.Before(q.ruleEnd.floor) {
-		q.addFinding(inStream(s, req.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.ruleEnd.epoch, canon.FormatTime(q.ruleEnd.floor)),
+		q.addFinding(newStreamFinding(s, req.Position, Epoch, fmt.Sprintf("at least %d, and a floor not before %s", q.ruleEnd.epoch, canon.FormatTime(q.ruleEnd.floor)),
 			fmt.Sprintf("%d, %s", req.Epoch, canon.FormatTime(req.Floor))))
 	}
 	hash, err := q.rebuildHash(ctx, req)
@@ -182,7 +182,7 @@ func (q *requestChecker) checkRequest(ctx context.Context, req *call.RequestRow)
 		return err
 	}
 	if q.claimEnd = claimedRequestEnd(req); q.isEndKnown {
-		q.ruleEnd = q.ruleEnd.after(req, hash)
+		q.ruleEnd = q.ruleEnd.endAfter(req, hash)
 	} else if q.ruleEnd = q.claimEnd; req.Kind == call.RowCall {
 		q.ruleEnd.hash = hash
 	}
@@ -194,7 +194,8 @@ func (q *requestChecker) checkRequest(ctx context.Context, req *call.RequestRow)
 	return q.checkResponseTip(ctx, req)
 }
 
-// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
+// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt
+// envelope.
 func (q *requestChecker) rebuildHash(ctx context.Context, req *call.RequestRow) (rowHash, error) {
 	s := q.pair.Requests()
 	sealedText, additionalData := req.SealedText(q.pair)
@@ -204,14 +205,14 @@ func (q *requestChecker) rebuildHash(ctx context.Context, req *call.RequestRow) 
 	}
 	e, err := req.Envelope(q.pair, plaintext)
 	if err != nil {
-		q.addFinding(inStream(s, req.Position, Text, "a message", err.Error()))
+		q.addFinding(newStreamFinding(s, req.Position, Text, "a message", err.Error()))
 		return rowHash{req.Hash, req.Hash, true}, nil
 	}
 	if e.IsReset() != (req.Kind == call.RowReset) {
-		q.addFinding(inStream(s, req.Position, Kind, "a reset with the text of a reset, or a call with another text", fmt.Sprintf("a %v with the text %.40q", req.Kind, e.Payload.Text())))
+		q.addFinding(newStreamFinding(s, req.Position, Kind, "a reset with the text of a reset, or a call with another text", fmt.Sprintf("a %v with the text %.40q", req.Kind, e.Payload.Text())))
 	}
 	if req.Kind == call.RowCall && e.Payload.Role == envelope.RoleAgent || envelope.IsReplyKey(e.IdempotencyKey) {
-		q.addFinding(inStream(s, req.Position, MessageForm, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))
+		q.addFinding(newStreamFinding(s, req.Position, MessageForm, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))
 	}
 	return rowHash{req.Hash, q.checkHashAndSignature(s, req.Position, &e, req.Hash), false}, nil
 }
@@ -230,7 +231,7 @@ func (q *requestChecker) checkResponseTip(ctx context.Context, req *call.Request
 		q.lastResponse = rows[0].Position
 	}
 	if req.ResponseTip > q.lastResponse {
-		q.addFinding(inStream(q.pair.Requests(), req.Position, ResponseTip, fmt.Sprintf("at most %d, the last response", q.lastResponse), fmt.Sprint(req.ResponseTip)))
+		q.addFinding(newStreamFinding(q.pair.Requests(), req.Position, ResponseTip, fmt.Sprintf("at most %d, the last response", q.lastResponse), fmt.Sprint(req.ResponseTip)))
 	}
 	return nil
 }
@@ -243,8 +244,8 @@ func (q *requestChecker) addToWindow(s requestSummary) {
 	q.window[i] = s
 }
 
-// readRequest returns the request at a position after checking the stream up to it. ok is false if the
-// request does not exist.
+// readRequest returns the request at a position after checking the stream up to it. ok is false if
+// the request does not exist.
 func (q *requestChecker) readRequest(ctx context.Context, position uint64) (request requestSummary, ok bool, err error) {
 	for !q.allRead && q.rows.nextPosition <= position {
 		if err := q.checkNextRequest(ctx); err != nil {
@@ -286,8 +287,8 @@ func (q *requestChecker) readOlder(ctx context.Context, position uint64) (reques
 	return q.olderPage[0], true, nil
 }
 
-// markDecided marks the request at a position as decided. It returns false if the request was already
-// decided.
+// markDecided marks the request at a position as decided. It returns false if the request was
+// already decided.
 func (q *requestChecker) markDecided(position uint64) bool {
 	word, bit := position/64, uint64(1)<<(position%64)
 	for uint64(len(q.decidedBits)) <= word {

@@ -15,11 +15,11 @@ import (
 
 func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
 
-// checkPair checks both streams of a pair: first the responses with the requests that they refer to,
-// then the remaining requests.
+// checkPair checks both streams of a pair: first the responses with the requests that they refer
+// to, then the remaining requests.
 func (r *run) checkPair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
-		r.addFinding(inStream(p.Requests(), 0, Stream, "two different ids", "the same id twice"))
+		r.addFinding(newStreamFinding(p.Requests(), 0, Stream, "two different ids", "the same id twice"))
 	}
 	q := r.newRequestChecker(p)
 	a := &responseChecker{requestChecker: q, rows: r.newReader(p.Responses()), isEndKnown: true}
@@ -51,7 +51,7 @@ func claimedResponseEnd(resp *call.ResponseRow) responseEnd {
 	return responseEnd{resp.Epoch, resp.Seq, uncheckedHash(resp.Hash)}
 }
 
-func (s responseEnd) breaches(resp *call.ResponseRow) (b []breach) {
+func (s responseEnd) findBreaches(resp *call.ResponseRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	if resp.Kind == call.RowVoid {
 		if got := claimedResponseEnd(resp); got.epoch != s.epoch || got.seq != s.seq || !s.hash.matches(resp.Hash) {
@@ -102,10 +102,10 @@ func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err
 		return true, nil
 	}
 	if resp.Kind == call.RowAnswer && resp.CutReason == "" && resp.Usage != nil && resp.Usage.Turns > 0 {
-		a.kin.countOf(a.pair.Vacant).answers++
+		a.kin.inferenceCountOf(a.pair.Vacant).answers++
 	}
 	if resp.Usage != nil {
-		a.kin.countOf(a.pair.Vacant).cost += resp.Usage.Cost
+		a.kin.inferenceCountOf(a.pair.Vacant).cost += resp.Usage.Cost
 		if err := a.checkAgentVersion(ctx, &resp); err != nil {
 			return false, err
 		}
@@ -118,8 +118,8 @@ func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err
 }
 
 func (a *responseChecker) checkAgentVersion(ctx context.Context, resp *call.ResponseRow) error {
-	// The record is read again, because it may be newer than the record that was checked.
-	t := a.kin.countOf(a.pair.Vacant)
+	// The record is read again, because a version may have been added since the record was checked.
+	t := a.kin.inferenceCountOf(a.pair.Vacant)
 	if resp.Usage.AgentVersion <= t.versions {
 		return nil
 	}
@@ -131,18 +131,18 @@ func (a *responseChecker) checkAgentVersion(ctx context.Context, resp *call.Resp
 		return err
 	}
 	if t.versions = uint64(rec.AgentVersion); resp.Usage.AgentVersion > t.versions {
-		a.addFinding(inStream(a.pair.Responses(), resp.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", resp.Usage.AgentVersion)))
+		a.addFinding(newStreamFinding(a.pair.Responses(), resp.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", resp.Usage.AgentVersion)))
 	}
 	return nil
 }
 
-// checkDecision compares a response with the request that it refers to. It returns the epoch that an
-// answer must have. For a void, or if the request cannot be determined, it returns the response's
-// own epoch.
+// checkDecision compares a response with the request that it refers to. It returns the epoch that
+// an answer must have. For a void, or if the request cannot be determined, it returns the
+// response's own epoch.
 func (a *responseChecker) checkDecision(ctx context.Context, resp *call.ResponseRow) (epoch uint64, err error) {
 	epoch = resp.Epoch
 	addWrong := func(c Check, want, got any) {
-		a.addFinding(inStream(a.pair.Responses(), resp.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
+		a.addFinding(newStreamFinding(a.pair.Responses(), resp.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
 	}
 	req, ok, err := a.readRequest(ctx, resp.RequestPosition)
 	switch {
@@ -178,20 +178,20 @@ func (a *responseChecker) checkDecision(ctx context.Context, resp *call.Response
 	return epoch, nil
 }
 
-// checkLink compares a response with the chain and its envelope with its hash. ruledResp is the response
-// with the epoch of its request.
+// checkLink compares a response with the chain and its envelope with its hash. ruledResp is the
+// response with the epoch that checkDecision returned.
 func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if a.isEndKnown {
-		if b := a.ruleEnd.breaches(ruledResp); len(b) > 0 && len(a.claimEnd.breaches(resp)) > 0 {
+		if b := a.ruleEnd.findBreaches(ruledResp); len(b) > 0 && len(a.claimEnd.findBreaches(resp)) > 0 {
 			for _, b := range b {
-				a.addFinding(inStream(s, resp.Position, b.check, b.want, b.got))
+				a.addFinding(newStreamFinding(s, resp.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
 			a.ruleEnd = a.claimEnd // the row before was wrong and was reported
 		}
 	} else if resp.Epoch < a.ruleEnd.epoch {
-		a.addFinding(inStream(s, resp.Position, Epoch, fmt.Sprintf("at least %d", a.ruleEnd.epoch), fmt.Sprint(resp.Epoch)))
+		a.addFinding(newStreamFinding(s, resp.Position, Epoch, fmt.Sprintf("at least %d", a.ruleEnd.epoch), fmt.Sprint(resp.Epoch)))
 	}
 	a.claimEnd = claimedResponseEnd(resp)
 	if err := a.checkCause(ctx, resp); err != nil {
@@ -213,8 +213,8 @@ func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.R
 }
 
 func (a *responseChecker) checkCause(ctx context.Context, resp *call.ResponseRow) error {
-	// A sealed cause is not counted in SealedRows, because a void has no hash or signature that
-	// would remain unchecked.
+	// SealedRows counts rows whose hash and signature cannot be checked. A void has neither, so its
+	// sealed cause is not counted.
 	sealedText, additionalData, ok := resp.SealedCause(a.pair)
 	if !ok {
 		return nil
@@ -230,7 +230,7 @@ func (a *responseChecker) checkCause(ctx context.Context, resp *call.ResponseRow
 		return err
 	}
 	if err != nil {
-		a.addFinding(inStream(s, resp.Position, Text, "the cause of a void", err.Error()))
+		a.addFinding(newStreamFinding(s, resp.Position, Text, "the cause of a void", err.Error()))
 	}
 	return nil
 }
@@ -249,8 +249,9 @@ func (a *responseChecker) advance(resp *call.ResponseRow, hash rowHash) {
 	a.ruleEnd = next
 }
 
-// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
-// The envelope names the request of the row, so an answer to another request has another hash.
+// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt
+// envelope. The envelope names the request of the row, so an answer to another request has another
+// hash.
 func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRow) (rowHash, error) {
 	s := a.pair.Responses()
 	sealedText, additionalData := resp.SealedText(a.pair)
@@ -260,17 +261,17 @@ func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRo
 	}
 	e, err := resp.Envelope(a.pair, plaintext)
 	if err != nil {
-		a.addFinding(inStream(s, resp.Position, Text, "a message", err.Error()))
+		a.addFinding(newStreamFinding(s, resp.Position, Text, "a message", err.Error()))
 		return rowHash{resp.Hash, resp.Hash, true}, nil
 	}
 	if e.Payload.Role != envelope.RoleAgent {
-		a.addFinding(inStream(s, resp.Position, MessageForm, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
+		a.addFinding(newStreamFinding(s, resp.Position, MessageForm, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
 	}
 	return rowHash{resp.Hash, a.checkHashAndSignature(s, resp.Position, &e, resp.Hash), false}, nil
 }
 
-// openText opens a text. It returns nil if the text cannot be read, and counts or reports this.
-// isUncertain means that the text should open but does not, so the row is damaged.
+// openText opens a sealed text. If the text cannot be read, openText counts or reports it and
+// returns nil. isUncertain means that the text should open but does not, so the row is damaged.
 func (r *run) openText(ctx context.Context, s store.Stream, position uint64, sealedText textkeys.Sealed, additionalData []byte) (plaintext []byte, isUncertain bool, err error) {
 	plaintext, err = r.texts.Open(ctx, additionalData, sealedText)
 	switch {
@@ -284,10 +285,10 @@ func (r *run) openText(ctx context.Context, s store.Stream, position uint64, sea
 		r.result.SealedRows++
 		if !r.damagedKeyDays[sealedText.Day] {
 			r.damagedKeyDays[sealedText.Day] = true
-			r.addFinding(inDocument(textkeys.DocKey(sealedText.Day), Key, "a text key that opens", err.Error()))
+			r.addFinding(newDocumentFinding(textkeys.DocKey(sealedText.Day), Key, "a text key that opens", err.Error()))
 		}
 	case isDamaged(err):
-		r.addFinding(inStream(s, position, Text, "a text that opens", err.Error()))
+		r.addFinding(newStreamFinding(s, position, Text, "a text that opens", err.Error()))
 		return nil, true, nil
 	default:
 		return nil, false, err
@@ -299,8 +300,8 @@ func (r *run) checkHashAndSignature(s store.Stream, position uint64, e *envelope
 	b := e.AppendSignedBytes(nil)
 	h := identity.Sum(b)
 	if h != storedHash {
-		r.addFinding(inStream(s, position, Hash, h.String(), storedHash.String()))
+		r.addFinding(newStreamFinding(s, position, Hash, h.String(), storedHash.String()))
 	}
-	r.verifySignature(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
+	r.verifySignature(b, e.Signature, e.From, newStreamFinding(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
 	return h
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkReviews verifies the reviews of a vacant, computes its reputation from them, and compares the
-// result with the vacant's book, which is the document with its reputation, and with its
-// registration.
+// checkReviews verifies the reviews of a vacant and computes its reputation from them. The vacant's
+// book (the document with its reputation) and its registration must have the same reputation.
 func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) error {
 	var recounted reputation.Book
 	rows, isComplete := r.newReader(s), true
@@ -39,7 +38,7 @@ func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) 
 		return nil
 	}
 	k := reviews.BookKey(id)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -57,17 +56,17 @@ func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) 
 		return err
 	}
 	if err := book.CheckEqual(&recounted); err != nil {
-		r.addFindingAt(d.Version, inDocument(k, Reputation, "the reputation that results from the reviews", problem.AsError(err).Text()))
+		r.addFindingAt(d.Version, newDocumentFinding(k, Reputation, "the reputation that results from the reviews", problem.AsError(err).Text()))
 		return nil
 	}
 	// A vacant that was registered after its last review has no reputation in its registration.
-	registration := registry.RegistrationKey(id)
-	if d, err = r.document(ctx, registration); err != nil || d.Version == 0 {
+	registrationKey := registry.RegistrationKey(id)
+	if d, err = r.readDocument(ctx, registrationKey); err != nil || d.Version == 0 {
 		return err
 	}
 	reg, err := registry.RegistrationDocs.Parse(d) // an unreadable registration is reported with the events
 	if err == nil && reg.Status == registry.StatusActive && reg.Reputation != nil && *reg.Reputation != *book.State() {
-		r.addFinding(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
+		r.addFinding(newDocumentFinding(registrationKey, Reputation, "the reputation in the vacant's book", "another"))
 	}
 	return nil
 }
@@ -75,7 +74,7 @@ func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) 
 // checkReview verifies a review and its documents, and adds it to recounted.
 func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, recounted *reputation.Book) (ok bool, err error) {
 	id := s.IDs()[0]
-	d, err := r.document(ctx, reviews.ClaimKey(id, row.Position))
+	d, err := r.readDocument(ctx, reviews.ClaimKey(id, row.Position))
 	if err != nil {
 		return false, err
 	}
@@ -86,13 +85,13 @@ func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, re
 	}
 	reviewRow, err := recounted.VerifyAndAdd(id, row.Data, claim)
 	if err != nil {
-		r.addFinding(inStream(s, row.Position, Row, "a review that is signed by its reviewer and follows the previous review", problem.AsError(err).Text()))
+		r.addFinding(newStreamFinding(s, row.Position, Row, "a review that is signed by its reviewer and follows the previous review", problem.AsError(err).Text()))
 		recounted.Tip = identity.Sum(row.Data) // the next row may be intact
 		return false, nil
 	}
 	k := reviews.ReviewedCallKey(id, reviewRow.Record.CallHash)
-	if d, err = r.document(ctx, k); err == nil && d.Number != int64(row.Position) {
-		r.addFinding(inDocument(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
+	if d, err = r.readDocument(ctx, k); err == nil && d.Number != int64(row.Position) {
+		r.addFinding(newDocumentFinding(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
 	}
 	return true, err
 }
@@ -100,13 +99,13 @@ func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, re
 // checkReputationHasReviews reports a book without rows.
 func (r *run) checkReputationHasReviews(ctx context.Context, id identity.ID) error {
 	k := reviews.BookKey(id)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil || d.Version == 0 {
 		return err
 	}
 	hasRows, err := r.hasRows(ctx, reviews.Stream(id))
 	if err == nil && !hasRows {
-		r.addFinding(inDocument(k, Reputation, "none, as there are no reviews", "one"))
+		r.addFinding(newDocumentFinding(k, Reputation, "none, as there are no reviews", "one"))
 	}
 	return err
 }

@@ -8,32 +8,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// checkTombstone checks the record of a deleted vacant. The vacant must have no key, and its logbook
-// must end with the deletion. Its name must belong to it, unless the name was released or has
-// another owner. A card and a floor are not checked, because a deleted vacant has neither.
+// checkTombstone checks the record of a deleted vacant. The vacant must have no key, and its
+// logbook must end with the deletion. Its name must belong to it, unless the name was released or
+// has another owner. A card and a floor are not checked, because a deleted vacant has neither.
 func (r *run) checkTombstone(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	if logState.isComplete && !logState.deleted {
-		r.addFinding(inDocument(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
+		r.addFinding(newDocumentFinding(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))
 	}
 	if rec.HasKey() {
-		r.addFinding(inDocument(k, State, "a tombstone without a key", "one with a sealed key"))
+		r.addFinding(newDocumentFinding(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	finding, err := r.checkNameOf(ctx, k, rec) // read before the former name, which the name's next owner writes
+	finding, err := r.findNameMismatch(ctx, k, rec) // read first, because the name's next owner writes the nameless tombstone
 	if err != nil {
 		return err
 	}
-	formerDoc, err := r.document(ctx, vacants.NamelessTombstoneKey(rec.ID))
+	tombstoneDoc, err := r.readDocument(ctx, vacants.NamelessTombstoneKey(rec.ID))
 	if err != nil {
 		return err
 	}
-	if formerDoc.Version == 0 {
+	if tombstoneDoc.Version == 0 {
 		if finding != nil {
 			r.addFinding(*finding)
 		}
 		return nil
 	}
-	if id, err := vacants.NamelessTombstoneDocs.Parse(formerDoc); err != nil || id != rec.ID {
-		r.addFinding(inDocument(formerDoc.Key, Name, "the id of "+rec.ID.String(), "another"))
+	if id, err := vacants.NamelessTombstoneDocs.Parse(tombstoneDoc); err != nil || id != rec.ID {
+		r.addFinding(newDocumentFinding(tombstoneDoc.Key, Name, "the id of "+rec.ID.String(), "another"))
 	}
 	return nil
 }

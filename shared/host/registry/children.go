@@ -21,10 +21,10 @@ func (m *ManifestDocument) indexKey(now time.Time) store.Key {
 	return ManifestDocs.IndexKey(fmt.Sprintf("%d%016x", rank, math.MaxInt64-max(now.UnixMicro(), 0)), m.Manifest.ParentID.String())
 }
 
-// ListChildManifests returns up to n children of parent (1 to store.MaxPage) whose own manifests name
-// parent, graduated children first and then the latest. Its cost does not depend on the number of
-// children. If the index, which may lag behind, has fewer than n children, children found by their
-// edges (ChildEdgeDocs) follow.
+// ListChildManifests returns up to limit manifests (1 to store.MaxPage) that name parent, graduated
+// children first and then the latest. Its cost does not depend on the number of children. The index
+// may lag behind. If it has fewer than limit children, children with an edge (ChildEdgeDocs)
+// follow.
 func (r *Registry) ListChildManifests(ctx context.Context, parent identity.ID, limit int) ([]ManifestDocument, error) {
 	indexRange := ManifestDocs.IndexRange(parent.String())
 	var children []ManifestDocument
@@ -38,7 +38,7 @@ func (r *Registry) ListChildManifests(ctx context.Context, parent identity.ID, l
 			}
 			m, err := ManifestDocs.Parse(d)
 			if err == nil {
-				err = r.checkGraduated(ctx, &m)
+				err = r.checkGraduationProof(ctx, &m)
 			}
 			if err == nil && m.Manifest.ParentID != parent {
 				err = problem.New(problem.Damaged, "manifest of %s is listed under another parent", m.Manifest.ChildID.Short())

@@ -30,7 +30,7 @@ type storedRegistration struct {
 	Revoked              bool                 `json:"revoked,omitempty"`
 	Hosted               bool                 `json:"hosted,omitempty"`
 	Name                 string               `json:"name,omitempty"`
-	Reached              bool                 `json:"reached,omitempty"`
+	Reachable            bool                 `json:"reached,omitempty"`
 	AwaitsProbe          bool                 `json:"unreached,omitempty"`
 	DeclaredCapabilities []string             `json:"declared,omitempty"`
 	Family               string               `json:"family,omitempty"`
@@ -64,7 +64,7 @@ func (g *Registration) newPut(writeID store.WriteID) (store.Put, error) {
 func encodeRegistration(g Registration) ([]byte, error) {
 	s := storedRegistration{
 		Card: g.Card, CardHash: g.CardHash, Visibility: g.SignedVisibility, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.isReachable, AwaitsProbe: g.AwaitsProbe,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reachable: g.isReachable, AwaitsProbe: g.AwaitsProbe,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
 		FirstSeq: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
@@ -103,7 +103,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		Status: StatusActive, Hosted: s.Hosted, AwaitsProbe: s.AwaitsProbe, Name: s.Name, DeclaredCapabilities: s.DeclaredCapabilities, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
 		ListingSource: s.ListingSource, Reputation: s.Reputation, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
-		ChangeKey: d.Index.Sort, DocVersion: d.Version, isReachable: s.Reached, listingVersion: s.ListingVersion,
+		ChangeKey: d.Index.Sort, DocVersion: d.Version, isReachable: s.Reachable, listingVersion: s.ListingVersion,
 	}
 	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
 		return invalid("it is proven or closed, but has no proven parent")
@@ -179,9 +179,10 @@ func parseCapability(cardBlob []byte) string {
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// PreviousManifest is the manifest before this one, or nil. For a graduated child it is the closed
-	// manifest, otherwise an open one. ManifestBeforePrevious is the open manifest that Replaced had
-	// replaced. Both are kept because the child has signed them and their edges remain.
+	// PreviousManifest is the manifest before this one, or nil. For a graduated child it is the
+	// closed manifest, otherwise an open one. ManifestBeforePrevious is the open manifest that
+	// PreviousManifest had replaced. Both are kept because the child has signed them and their
+	// edges remain.
 	PreviousManifest, ManifestBeforePrevious *composite.Manifest
 }
 
@@ -211,8 +212,8 @@ type openingDocument struct {
 	Manifest identity.Hash `json:"manifest"` // hash of the manifest with which the gate opened the child
 }
 
-// CheckOpeningDocument checks that d, the document at OpeningKey, proves the graduation of the child. The
-// error is of kind Damaged.
+// CheckOpeningDocument returns an error of kind Damaged unless d, the document at OpeningKey,
+// proves the child's graduation.
 func (m *ManifestDocument) CheckOpeningDocument(d store.Doc) error {
 	child := m.Manifest.ChildID
 	if d.Version == 0 {

@@ -25,7 +25,7 @@ type decision struct {
 	event        event.Event
 	replay       *LoggedEvent // stored event that this event repeats, or nil
 	registration Registration // state after the event, or the stored state for a replay
-	mustWrite    bool         // whether reg must be written
+	mustWrite    bool         // whether registration must be written
 }
 
 type actor struct {
@@ -83,8 +83,8 @@ func (r *Registry) loadActor(ctx context.Context, id identity.ID) (actor, error)
 	}
 }
 
-// loadRegistration reads the registration of id. FirstSeq is 0 if id has no event yet, and DocVersion
-// is 0 if no registration is stored.
+// loadRegistration reads the registration of id. FirstSeq is 0 if id has no event yet, and
+// DocVersion is 0 if no registration is stored.
 func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
@@ -94,7 +94,7 @@ func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Regist
 }
 
 // findReplay returns the stored event that e repeats, or nil. If the idempotency key of e was used
-// with another payload, the error is of kind Idempotency.
+// with another payload, the error is of kind IdempotencyConflict.
 func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*LoggedEvent, error) {
 	checkSame := func(l *LoggedEvent) (*LoggedEvent, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
@@ -160,13 +160,13 @@ func revokedError(id identity.ID) error {
 	return problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 }
 
-// publisher describes the sender of a publication. host means that the host publishes for a vacant
-// that it runs, and gate that the child's graduation is in the same commit.
+// publisher describes the sender of a publication. isHost means that the host publishes for a
+// vacant that it runs. isGate means that the child's graduation is in the same commit.
 type publisher struct{ isHost, isGate bool }
 
-// decidePublication checks p and returns its effect. The order of the checks is: schema, card, event
-// signature, replay, revocation, sequence, time, parent, equivocation, closed child, endpoint,
-// state, listing.
+// decidePublication checks p and returns its effect. The order of the checks is: schema, card,
+// event signature, replay, revocation, sequence, time, parent, equivocation, closed child,
+// endpoint, state, listing.
 func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender
 	e := event.Event{
 		Type: event.Register, Actor: c.VacantID,
 		Payload:        event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.EffectiveVisibility(p.Visibility)),
-		IdempotencyKey: p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
+		IdempotencyKey: p.IdempotencyKey, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
 	}
 	if !e.Verify() {
 		return nil, problem.New(problem.BadSignature, "event signature did not verify")
@@ -191,7 +191,7 @@ func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender
 		return nil, err
 	}
 	currentHash, newHash := a.registration.CardHash, c.Hash()
-	if oldHash, ok := event.ParseReplacesKey(p.Key); a.isRegistered() && currentHash != newHash && !(ok && oldHash == currentHash) {
+	if oldHash, ok := event.ParseReplacesKey(p.IdempotencyKey); a.isRegistered() && currentHash != newHash && !(ok && oldHash == currentHash) {
 		return nil, &EquivocationError{currentHash, newHash, problem.New(problem.Equivocation,
 			"this halo_version already has the card %s, but the card %s was sent; to replace the card, use an idempotency_key that begins with %q",
 			currentHash, newHash, event.ReplacesKey(currentHash))}
@@ -246,16 +246,16 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", oldParent, parent)
 }
 
-// openIfGraduated clears Closed for a child that has graduated. For other closed children it allows
-// only the visibility NONE. Otherwise a child, which has its own key, could publish itself and
-// bypass the gate.
+// openIfGraduated clears Closed if the child has graduated. For other closed children it refuses
+// all visibilities except NONE, because a child with its own key could publish itself and bypass
+// the gate.
 func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil
 	}
 	m, _, err := ManifestDocs.Require(ctx, r.Store, ManifestKey(g.ID))
 	if err == nil {
-		err = r.checkGraduated(ctx, &m)
+		err = r.checkGraduationProof(ctx, &m)
 	}
 	if err != nil {
 		return err

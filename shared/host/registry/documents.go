@@ -76,9 +76,9 @@ var (
 		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifySkip},
 		Codec: store.Codec[pendingProbe]{Decode: decodePendingProbe, Encode: pendingProbeCodec.Encode},
 	}
-	// SlugDocs contains the claims of slugs. The value is the id of the last vacant that claimed
-	// the slug, which reserves the slug even after the vacant's listing has another one. Earlier
-	// versions of the program stored "" for a slug that was given up.
+	// SlugDocs contains the claims of slugs. The value is the id of the vacant that claimed the
+	// slug last. The claim remains even if the vacant's listing gets another slug. Earlier versions
+	// of the program stored "" for a released slug.
 	SlugDocs = store.DocKind[string]{
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.VerifyWithRows},
 		Codec: store.TextCodec(),

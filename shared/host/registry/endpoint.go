@@ -14,9 +14,9 @@ import (
 const MaxEndpoint = 2 << 10 // bytes
 
 // setEndpoint checks the endpoint of a card and sets whether g is hosted. An endpoint on another
-// host must use HTTPS, and its vacant is listed only after Reach has probed it, because the
-// publisher chooses the server, which may hang. A card without an endpoint is valid, but its vacant
-// cannot be called.
+// host must use HTTPS. Its server may hang, so it is not contacted here: ProbeEndpoints probes it
+// later and then lists the vacant. A card without an endpoint is valid, but its vacant cannot be
+// called.
 func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
 	if g.FirstSeq == 0 || parseEndpoint(g.Card) != c.Endpoint {
 		g.isReachable = false

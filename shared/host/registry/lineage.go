@@ -32,7 +32,8 @@ type readBudget struct{ ids, bytes int }
 // Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only
 // proven edges, because anyone can claim a parent. It omits vacants that caller may not see and all
 // vacants that are reachable only through them. It follows at most depth steps (1 to MaxDepth) and
-// MaxLineage ids, and fewer if cards are large. The error is Schema or an error of View for id.
+// reads at most MaxLineage ids, or fewer if cards are large. The error is InvalidMember for an
+// invalid depth or direction, or an error of View.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schemaError("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
@@ -145,8 +146,8 @@ func (r *Registry) readChildIDs(ctx context.Context, g *Registration, limit int)
 	return ids, nil
 }
 
-// ListChildIDs returns a page of up to n ids (1 to store.MaxPage) to which parent has an edge, and the
-// cursor of the next page, or "" after the last page. An edge may be outdated, because only the
+// ListChildIDs returns a page of up to limit ids (1 to store.MaxPage) to which parent has an edge,
+// and the cursor of the next page, or "" after the last page. An edge may be outdated. Only the
 // child's manifest is authoritative.
 func (r *Registry) ListChildIDs(ctx context.Context, parent identity.ID, cursor string, limit int) ([]identity.ID, string, error) {
 	docs, next, err := r.Store.Docs(ctx, ChildEdgeDocs.Range(parent.String()), limit, cursor)

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// PutListing stores a signed listing. Its version must be higher than the versions of all earlier
-// signed listings, and otherwise the error is Conflict. The same listing may be sent again.
+// PutListing stores a signed listing. The error is Conflict unless its version is higher than the
+// versions of all earlier signed listings. The current listing may be sent again.
 func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
 	// The check precedes all reads, so that a forged listing gets the same error for a closed child
 	// and for an unknown id.
@@ -99,8 +99,8 @@ func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.
 	return err
 }
 
-// editRegistration changes a registration without an event. If fn returns false, edit makes no write. fn is
-// called again after a conflict.
+// editRegistration changes a registration without an event. If fn returns false, editRegistration
+// writes no data. fn is called again after a conflict.
 func (r *Registry) editRegistration(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
 	isWritten := false
@@ -142,14 +142,12 @@ func (g *Registration) recordChange(now time.Time) {
 	g.ChangeKey = FormatChangeKey(g.ChangedAt)
 }
 
-// AddManifest adds the writes for a manifest that parent and child have signed. It reports false
-// without writes if the manifest is stored already. A manifest may come before or after the child's
-// first publication. If it closes a listed child, the child is hidden in the same commit.
+// AddManifest adds to tx a manifest that parent and child have signed. It returns false if the
+// manifest is already stored. A closed manifest also hides a child that is already published.
 //
 // A closed manifest replaces an open one of any parent. Otherwise a child could escape by first
-// signing an open manifest with a parent that it controls. All other manifests of the same child
-// are refused with Conflict: only graduation opens a closed manifest, and a graduated child stays
-// open.
+// signing an open manifest with a parent that it controls. Other replacements are refused with
+// Conflict.
 func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (isAdded bool, err error) {
 	if err := m.Check(); err != nil {
 		return false, err
@@ -208,8 +206,8 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	return true, nil
 }
 
-// AddConflictWrite adds a write to tx that does not change the registration of id but conflicts with a
-// concurrent manifest or publication of id.
+// AddConflictWrite adds a write to tx that does not change the registration of id but conflicts
+// with a concurrent manifest or publication of id.
 func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	g, err := r.loadRegistration(ctx, id)
 	if err != nil {
@@ -225,7 +223,7 @@ func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identi
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
 	m, d, err := ManifestDocs.Get(ctx, r.Store, ManifestKey(child))
 	if err == nil {
-		err = r.checkGraduated(ctx, &m)
+		err = r.checkGraduationProof(ctx, &m)
 	}
 	if err != nil || d.Version == 0 {
 		return ManifestDocument{}, false, WrapStoreError(err)
@@ -233,7 +231,7 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	return m, true, nil
 }
 
-func (r *Registry) checkGraduated(ctx context.Context, m *ManifestDocument) error {
+func (r *Registry) checkGraduationProof(ctx context.Context, m *ManifestDocument) error {
 	if !m.Graduated {
 		return nil
 	}
@@ -252,15 +250,15 @@ func (d *ManifestDocument) checkReplacement(m *composite.Manifest) error {
 	// Only a closed manifest may replace another one, and only while the child is open and has not
 	// graduated.
 	conflictError := func(what string) error {
-		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s already %s", m.ChildID.Short(), what)
+		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s", m.ChildID.Short(), what)
 	}
 	switch {
 	case d.Graduated:
-		return conflictError("has graduated with another manifest")
+		return conflictError("has already graduated with another manifest")
 	case d.Manifest.ClosedByDefault:
-		return conflictError("is closed by another manifest")
+		return conflictError("is already closed by another manifest")
 	case !m.ClosedByDefault:
-		return conflictError("has another manifest")
+		return conflictError("already has another manifest")
 	}
 	return nil
 }

@@ -26,18 +26,17 @@ func CheckName(name string) error {
 	return nil
 }
 
-// reservedNames contains names that a vacant cannot have, because they follow /v/ in other addresses or
-// because commands accept them in place of a name.
+// reservedNames contains names that a vacant cannot have, because they follow /v/ in other
+// addresses or because commands accept them in place of a name.
 var reservedNames = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
-// NameTakenError returns the error for a name that is in use or reserved. The message is the same
-// for both and does not describe the vacant that has the name. Names are addresses of the host,
-// /v/NAME, so other tenants may learn that the name of a hidden vacant is taken, but no more.
+// NameTakenError returns the error for a name that is in use or reserved. All tenants share the
+// addresses /v/NAME, so the message reveals that a name is taken. It does not reveal whether a
+// vacant has the name, because the vacant may be hidden.
 func NameTakenError(name string) error {
 	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
 }
 
-// isTaskID reports whether a name has the form of the id of a task.
 func isTaskID(name string) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }

@@ -75,7 +75,7 @@ func (r *Registry) decisionWrites(ctx context.Context, writeID store.WriteID, d 
 }
 
 // commit acquires the turn and writes d. It retries only if another writer took the position in the
-// chain of all events. After other conflicts the caller must decide again.
+// chain of all events. After other conflicts the caller must call decidePublication again.
 func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	if d.replay != nil {
 		return d.replay.replayedReceipt(&d.registration)

@@ -39,19 +39,18 @@ type Publication struct {
 	Card       []byte // serialised card, as it was sent
 	State      lifecycle.State
 	Visibility lifecycle.Visibility // requested visibility; the event signs the effective visibility
-	// BaseModel to Parent are claims without a signature. A nil claim keeps the stored one, but a
-	// nil Declared is replaced by the card's capability text.
+	// BaseModel to Parent are claims without a signature. A nil claim keeps the stored value. A nil
+	// DeclaredCapabilities means the card's capability text.
 	BaseModel, Family, Owner, Version *string
 	DeclaredCapabilities              []string
 	Parent                            *identity.ID
-	// Name is the name of a vacant that this host runs. It is stored only by PublishHosted and by
-	// Graduate for such a vacant.
+	// Name is the name of a vacant that this host runs. Only PublishHosted and Graduate store it.
 	Name string
-	// Time, ActorSeq, Key and Signature are members of the signed event.
-	Time      int64 // Unix milliseconds
-	ActorSeq  int64
-	Key       string
-	Signature []byte
+	// These four fields are members of the signed event.
+	Time           int64 // Unix milliseconds
+	ActorSeq       int64
+	IdempotencyKey string
+	Signature      []byte
 	// Listing is a signed listing. If it is nil, the stored listing is kept.
 	Listing *listing.Listing
 	// MayReuseSlug reports whether the vacant may use a slug, the unique name of a venue in the
@@ -91,7 +90,7 @@ func (p *Publication) checkSchema() error {
 	if err := checkVisibility(p.Visibility); err != nil {
 		return err
 	}
-	if err := checkEventMembers(p.Time, p.ActorSeq, p.Key); err != nil {
+	if err := checkEventMembers(p.Time, p.ActorSeq, p.IdempotencyKey); err != nil {
 		return err
 	}
 	for _, claim := range []struct {

@@ -12,14 +12,16 @@ import (
 )
 
 // Publish stores a publication in one transaction. If the same publication is sent again, Publish
-// returns the original receipt without a change. It waits for its turn until ctx's deadline.
+// returns the original receipt without a change. It waits for its turn (AcquireTurn) until ctx's
+// deadline.
 //
-// The refusals, in order: Schema for a malformed member; Malformed or TooLarge for a card that does
-// not parse or verify; BadSignature for the event; Idempotency for a key that was used for another
-// event; Revoked; Sequence; Clock; Malformed for a changed parent; Equivocation, with an
-// *EquivocationError in the chain; Forbidden for a closed child; Malformed for an endpoint;
-// Conflict for the state of a vacant that this host runs; Malformed for a listing; Malformed or
-// Conflict for its slug. Unavailable is not a refusal, and the same publication may be sent again.
+// The refusals, in order: InvalidMember for a malformed member; Malformed or TooLarge for a card
+// that does not parse or verify; BadSignature for the event; IdempotencyConflict for a key that was
+// used for another event; Revoked; OutOfSequence; ClockSkew; Malformed for a changed parent;
+// Equivocation, with an *EquivocationError in the chain; Forbidden for a closed child; Malformed
+// for an endpoint; Conflict for the state of a vacant that this host runs; Malformed for a listing;
+// Malformed or Conflict for its slug. Unavailable is not a refusal, and the same publication may be
+// sent again.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
@@ -45,17 +47,17 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 }
 
 // Graduate adds to tx the publication of a closed child that has passed the gate. The manifest
-// next, signed by parent and child, replaces the closed manifest in the same commit. byHost means
-// that this host runs the child. The error is NotFound for a child without a manifest, Graduated
-// for an open child, and Malformed if next has changes beyond the graduation. The caller must hold
-// the turn (AcquireTurn) until tx is committed.
-func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, byHost bool) (Receipt, error) {
+// next, signed by parent and child, replaces the closed manifest in the same commit. isHosted means
+// that this host runs the child. The error is NotFound for a child without a manifest,
+// AlreadyGraduated for an open child, and Malformed if next has changes beyond the graduation. The
+// caller must hold the turn (AcquireTurn) until tx is committed.
+func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, isHosted bool) (Receipt, error) {
 	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {
 		err = UnknownChildError(next.ChildID)
 	}
 	if err == nil {
-		err = r.checkGraduated(ctx, &oldDoc)
+		err = r.checkGraduationProof(ctx, &oldDoc)
 	}
 	if err != nil {
 		return Receipt{}, err
@@ -66,7 +68,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 	if err := oldDoc.Manifest.CheckGraduation(&next); err != nil {
 		return Receipt{}, err
 	}
-	dec, err := r.decidePublication(ctx, &p, publisher{isHost: byHost, isGate: true})
+	dec, err := r.decidePublication(ctx, &p, publisher{isHost: isHosted, isGate: true})
 	if err != nil {
 		return Receipt{}, err
 	}

@@ -108,8 +108,8 @@ func refusals() []refusal {
 		{"count 0", changed(func(p *registry.Publication) { p.ActorSeq = 0 }), problem.InvalidMember, "event_actor_seq: expected 1"},
 		{"a count beyond all", changed(func(p *registry.Publication) { p.ActorSeq = 1 << 53 }), problem.InvalidMember, "event_actor_seq"},
 		{"a time before 1970", changed(func(p *registry.Publication) { p.Time = -1 }), problem.InvalidMember, "event_ts_ms: expected"},
-		{"a long key", changed(func(p *registry.Publication) { p.Key = strings.Repeat("k", event.MaxKeyBytes+1) }), problem.InvalidMember, "event_idempotency_key"},
-		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.Key = "\xff" }), problem.InvalidMember, "event_idempotency_key: expected UTF-8"},
+		{"a long key", changed(func(p *registry.Publication) { p.IdempotencyKey = strings.Repeat("k", event.MaxKeyBytes+1) }), problem.InvalidMember, "event_idempotency_key"},
+		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.IdempotencyKey = "\xff" }), problem.InvalidMember, "event_idempotency_key: expected UTF-8"},
 		{"a long owner", second(func(p *registry.Publication) { p.Owner = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "owner_org"},
 		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "base_model_family"},
 		{"many capabilities", second(func(p *registry.Publication) { p.DeclaredCapabilities = make([]string, 33) }), problem.InvalidMember, "declared_capabilities: expected at most 32, got 33"},
@@ -139,7 +139,7 @@ func refusals() []refusal {
 			"publish_halo republish: parent_id is immutable; existing=None new='" + other.String() + "'"},
 		{"itself for a parent", func(t *testing.T) registry.Publication {
 			return publication(t, key(2), draft{BeforeSign: func(p *registry.Publication) { p.Parent = &other }})
-		}, problem.Malformed, "parent_id: expected another vacant than the child"},
+		}, problem.Malformed, "parent_id: expected a vacant other than the child"},
 		{"another card of the version", of(draft{Seq: 2, Text: "review code"}), problem.Equivocation, "this halo_version already has the card "},
 		{"another card that follows none", func(t *testing.T) registry.Publication {
 			return publication(t, key(1), draft{Seq: 2, Text: "review code", Key: event.ReplacesKey(identity.Hash{1})})

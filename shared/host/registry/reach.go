@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// MaxConcurrentProbes limits the endpoints that one call of Reach probes. It probes them
-	// concurrently, so that many hanging servers take no longer than one.
+	// MaxConcurrentProbes limits the endpoints that one call of ProbeEndpoints probes. They are
+	// probed concurrently, so that many hanging servers take no longer than one.
 	MaxConcurrentProbes = 64
 	probeTimeout        = 3 * time.Second
 	maxProbeReply       = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
 )
 
-// probePauses are the times between probes of an endpoint that does not answer. After the last probe,
-// the vacant stays unlisted until it publishes again.
+// probePauses are the times between probes of an endpoint that does not answer. After the last
+// probe, the vacant stays unlisted until it publishes again.
 var probePauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
 // EndpointProbe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP
@@ -48,8 +48,7 @@ func NewProbe(c *outbound.Client) EndpointProbe {
 	}
 }
 
-// pendingProbe is an endpoint that waits for a probe. The key contains the vacant's id and the
-// publication's seq.
+// pendingProbe is an endpoint that waits for a probe. The document's key contains id and seq.
 type pendingProbe struct {
 	id         identity.ID
 	seq        uint64 // seq of the publication
@@ -73,9 +72,9 @@ type ProbeResult struct {
 	HasMore    bool // whether more endpoints are due
 }
 
-// ProbeEndpoints probes up to MaxConcurrentProbes due endpoints and lists the vacants whose endpoints
-// answer. It schedules another probe for the others. If a call is interrupted, the next call
-// completes its work.
+// ProbeEndpoints probes up to MaxConcurrentProbes due endpoints and lists the vacants whose
+// endpoints answer. It schedules another probe for the others. If a call is interrupted, the next
+// call completes its work.
 func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (ProbeResult, error) {
 	now := r.now()
 	dueRange := PendingProbeDocs.Range()
@@ -89,15 +88,15 @@ func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (Pro
 	result, failures := ProbeResult{HasMore: cursor != ""}, []error(nil)
 	for _, d := range dueDocs {
 		wg.Go(func() {
-			listed, tried, err := r.probePending(ctx, d, probe)
+			isListed, isUnanswered, err := r.probePending(ctx, d, probe)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err != nil:
 				failures = append(failures, err)
-			case listed:
+			case isListed:
 				result.Listed++
-			case tried:
+			case isUnanswered:
 				result.Unanswered++
 			}
 		})
@@ -106,8 +105,8 @@ func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (Pro
 	return result, WrapStoreError(errors.Join(failures...))
 }
 
-// probePending probes one endpoint. It skips a vacant that was hidden or revoked since its publication,
-// and returns false for both results.
+// probePending probes one endpoint. It skips a vacant that was hidden or revoked since its
+// publication, and returns false for both results.
 func (r *Registry) probePending(ctx context.Context, d store.Doc, probe EndpointProbe) (isListed, isUnanswered bool, err error) {
 	w, err := PendingProbeDocs.Parse(d)
 	if err != nil {

@@ -52,9 +52,9 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 	return registrations, nil
 }
 
-// View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
-// is anonymous. The error is NotFound if id is not registered, and Forbidden if it is hidden from
-// caller. A closed child is NotFound for all callers outside its tree.
+// View returns the registration of id if caller may see it. The caller's id must be proved. A nil
+// caller is anonymous. The error is NotFound if id is not registered, and Forbidden if it is hidden
+// from caller. A closed child is NotFound for all callers outside its tree.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
 	if err != nil {
@@ -183,11 +183,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	return l, err
 }
 
-// Changes returns up to n registrations (1 to store.MaxPage) in the order of their last change, and
-// the cursor of the next page, or "" after the last page. It starts at the feed position since (""
-// for all) or at cursor. The feed may lag behind, and entries move during a read, so readers should
-// start some time earlier and compare DocVersion. A damaged registration is returned as hidden,
-// with only its id, so that readers can continue.
+// Changes returns up to limit registrations (1 to store.MaxPage) in the order of their last change,
+// and the cursor of the next page, or "" after the last page. It starts at the feed position since
+// ("" for all) or at cursor. The feed may lag behind, and entries move during a read, so readers
+// should start earlier (ChangeKeyBefore) and compare DocVersion. A damaged registration is returned
+// as hidden, with only its id, so that readers can continue.
 func (r *Registry) Changes(ctx context.Context, since string, limit int, cursor string) ([]Registration, string, error) {
 	feed := RegistrationDocs.IndexRange()
 	feed.Start = since

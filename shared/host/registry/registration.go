@@ -37,9 +37,9 @@ const StaleAge = 30 * 24 * time.Hour
 // Registration is the registry's document of one vacant.
 //
 // Card, Visibility, FirstSeq, LastSeq and ActorSeq follow from signed events. A proven Parent,
-// Closed, and a Listing of source signed are also signed. Declared, Family, Owner, BaseModel,
-// Version, an unproven Parent, and the State of a vacant on another host are claims of the
-// publisher.
+// Closed, and a Listing of source signed are also signed. DeclaredCapabilities, Family, Owner,
+// BaseModel, Version, an unproven Parent, and the State of a vacant on another host are claims of
+// the publisher.
 type Registration struct {
 	ID       identity.ID
 	Card     []byte // the signed card's canonical blob
@@ -120,9 +120,9 @@ func (g *Registration) HasReleasedSlug(slug string) bool {
 	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.IsRetired()
 }
 
-// IsVisibleTo reports whether caller, whose id must be proved, may see g. A nil caller is anonymous.
-// A hidden g is visible only to the vacant itself and its proven parent. View additionally lets
-// siblings see a closed child.
+// IsVisibleTo reports whether caller, whose id must be proved, may see g. A nil caller is
+// anonymous. A hidden g is visible only to the vacant itself and its proven parent. View
+// additionally lets siblings see a closed child.
 func (g *Registration) IsVisibleTo(caller *identity.ID) bool {
 	// An id that was never registered is also hidden, so that the revocation of a closed child
 	// looks like the revocation of an unregistered key.
@@ -134,8 +134,9 @@ func (g *Registration) IsVisibleTo(caller *identity.ID) bool {
 
 func FormatChangeKey(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMicro(), 0)) }
 
-// ChangeKeyBefore returns the feed position d before key, or "" for the start of the feed. Readers
-// continue from such a position, because concurrent writes do not become visible in order.
+// ChangeKeyBefore returns the feed position that is age before key, or "" for the start of the
+// feed. Readers continue from such a position, because concurrent writes do not become visible in
+// order.
 func ChangeKeyBefore(key string, age time.Duration) string {
 	micros, err := strconv.ParseInt(key, 16, 64)
 	if err != nil || micros <= age.Microseconds() {

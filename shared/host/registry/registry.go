@@ -1,12 +1,12 @@
 // Package registry stores the publications of vacants: cards, visibility, states, parents, and the
 // chain of signed events behind them.
 //
-// A registration changes only by an event that its vacant signed, in the transaction that stores
-// this event; by a listing or a manifest (the proof of its parent) that the vacant signed; or by a
-// fact for which the host vouches (the state of a hosted vacant, an operator's listing, counted
-// reviews). An event and its position in the chain never change, and an event that is sent again
-// has no effect. A revoked key cannot publish. A child with a registered closed manifest is hidden
-// from all callers outside its tree until it graduates, regardless of other manifests.
+// A registration changes only if its vacant signs an event, a listing or a manifest (the proof of
+// its parent), or if the host vouches for a fact (the state of a hosted vacant, an operator's
+// listing, counted reviews). An event is stored in the same transaction as the change. An event and
+// its position in the chain never change, and an event that is sent again has no effect. A revoked
+// key cannot publish. A child with a registered closed manifest is hidden from all callers outside
+// its tree until it graduates, regardless of other manifests.
 //
 // # Layout
 //
@@ -54,8 +54,9 @@ type Config struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// AllowRemote allows vacants on other hosts to be listed. A process must then run Reach. If
-	// AllowRemote is false, public cards with endpoints on other hosts are refused.
+	// AllowRemote allows vacants on other hosts to be listed. A process must then call
+	// ProbeEndpoints at intervals. If AllowRemote is false, public cards with endpoints on other
+	// hosts are refused.
 	AllowRemote bool
 	// AllowLoopback allows endpoints on this machine's loopback, including plain http endpoints. It
 	// is for a host on a developer's own machine.

@@ -16,11 +16,11 @@ const typeRevoke = event.Revoke
 type Revocation struct {
 	ID     identity.ID
 	Reason string
-	// Time, ActorSeq, Key and Signature are members of the signed event.
-	Time      int64 // Unix milliseconds
-	ActorSeq  int64
-	Key       string
-	Signature []byte
+	// These four fields are members of the signed event.
+	Time           int64 // Unix milliseconds
+	ActorSeq       int64
+	IdempotencyKey string
+	Signature      []byte
 }
 
 // Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
@@ -41,7 +41,7 @@ func (r *Registry) decideRevocation(ctx context.Context, v *Revocation) (*decisi
 		cause.Kind = problem.InvalidMember
 		return nil, &cause
 	}
-	if err := checkEventMembers(v.Time, v.ActorSeq, v.Key); err != nil {
+	if err := checkEventMembers(v.Time, v.ActorSeq, v.IdempotencyKey); err != nil {
 		return nil, err
 	}
 	e, ok := v.event()
@@ -67,7 +67,7 @@ func (r *Registry) decideRevocation(ctx context.Context, v *Revocation) (*decisi
 func (v *Revocation) event() (event.Event, bool) {
 	// The payload is in UTF-8 or in the ASCII form that the reference signs. The event keeps the
 	// form that was signed.
-	e := event.Event{Type: event.Revoke, Actor: v.ID, IdempotencyKey: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
+	e := event.Event{Type: event.Revoke, Actor: v.ID, IdempotencyKey: v.IdempotencyKey, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
 	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadASCII(v.ID, v.Reason)} {
 		if e.Payload = payload; e.Verify() {
 			return e, true
@@ -90,9 +90,10 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 	return d.Version > 0, WrapStoreError(err)
 }
 
-// ListRevocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
-// next page, or "" after the last page. It includes hidden vacants, because anyone must be able to
-// learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
+// ListRevocations returns up to limit revocations (1 to store.MaxPage) ordered by id, and the
+// cursor of the next page, or "" after the last page. It includes hidden vacants, because anyone
+// must be able to learn that a key is revoked. If cursor belongs to another list, the error is
+// Malformed.
 func (r *Registry) ListRevocations(ctx context.Context, cursor string, limit int) ([]RevocationRecord, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the cursor of an earlier page", quoteTruncated(cursor))

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The list of all revocations is one document, so that a call can check both its keys with one
-// small read. It contains the prefixes of revoked ids or, for more than maxPrefixes, a Bloom filter
-// of the prefixes. The list can only rule out that an id is revoked. For all other ids, the
-// revocation itself is read.
+// The list of all revocations is one document, so that one small read suffices to check the keys of
+// a call's caller and vacant. It contains the prefixes of revoked ids or, for more than
+// maxPrefixes, a Bloom filter of the prefixes. The list can only rule out that an id is revoked.
+// For all other ids, the revocation itself is read.
 //
-// Anyone may revoke any number of their own keys. The filter fails to rule out one id in 1,000 with
-// 1,500 revocations and one in ten with 6,000, and each of these ids costs an additional read. An
+// Anyone may revoke any number of their own keys. After 1,500 revocations the filter fails to rule
+// out one valid id in 1,000, and after 6,000 one in ten. Each such id costs an additional read. An
 // attacker who wants to make calls more expensive must therefore pay for a proportional number of
 // revocations.
 const (

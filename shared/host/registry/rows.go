@@ -114,7 +114,7 @@ func DecodeActorRow(actor identity.ID, row store.Row) (LoggedEvent, error) {
 	return l, nil
 }
 
-// rowReader consumes bytes from the front. It sets short if bytes are missing.
+// rowReader consumes bytes from the front. It sets isInvalid if bytes are missing.
 type rowReader struct {
 	rest      []byte
 	isInvalid bool

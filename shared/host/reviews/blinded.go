@@ -14,30 +14,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of a target's blinded reviews. MaxPerPair limits the waiting reviews of each reviewer, so at most
-// MaxPerPair × (Threshold-1) reviews wait while the target has fewer than Threshold reviewers.
+// Limits of a target's blinded reviews. MaxPerPair limits the waiting reviews of each reviewer, so
+// at most MaxPerPair × (MinReviewers-1) reviews wait while the target has fewer than MinReviewers
+// reviewers.
 const (
 	MinReviewers = 3 // distinct reviewers that must have written a review before any is counted
 	maxWaitTime  = 30 * 24 * time.Hour
 )
 
-// ErrCommitmentUsed is wrapped in the error for a commitment that was used before. The reference implementation
-// fixes its text.
+// ErrCommitmentUsed is wrapped in the error for a commitment that was used before. The reference
+// implementation fixes its text.
 var ErrCommitmentUsed = errors.New("commitment_already_spent")
 
 // BlindedResult is the result of Service.SubmitBlinded.
 type BlindedResult struct {
 	Waiting int // reviews of the target that wait
-	Counted int // waiting reviews that Blind has counted
+	Counted int // waiting reviews that SubmitBlinded has counted
 }
 
-// SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer, until Threshold
-// reviewers have reviewed its target. Then Blind counts all waiting reviews in random order and with the
-// same time, which hides who wrote which review.
-//
-// Blind returns the same errors as Submit, but checks the daily limits only when it counts the reviews.
-// If MaxPerPair reviews of the target by the reviewer are already waiting, the error has kind TooMany. If
-// the commitment was used before, the error has kind Conflict and wraps ErrCommitmentUsed.
+// SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer.
+// When MinReviewers reviewers have reviewed the target, it counts all waiting reviews in random
+// order and with the same time, which hides who wrote which review. If MaxPerPair reviews of the
+// target by the reviewer are waiting, the error has kind TooManyRequests. If the commitment was
+// used before, the error has kind Conflict and wraps ErrCommitmentUsed. Other errors are the same
+// as for Submit. The daily limits are checked only when the reviews are counted. A review that
+// exceeds a limit is then dropped without an error.
 func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out BlindedResult, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 		case reviewedDoc.Version > 0 || d.Version > 0 && !d.IsExpired(now):
 			return usedErr
 		}
-		times, recentDoc, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
+		times, recentDoc, err := RecentReviewDocs.Get(ctx, tx, RecentReviewDocs.Key(j.reviewer.String()))
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,8 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 	return s.countIfEnoughReviewers(ctx, target)
 }
 
-// listWaiting returns the waiting reviews of a vacant in random order, and their number by reviewer.
+// listWaiting returns the waiting reviews of a vacant in random order, and their number by
+// reviewer.
 func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, countByReviewer map[identity.ID]int, err error) {
 	countByReviewer = map[identity.ID]int{}
 	for d, err := range store.Documents(ctx, s.Store, BlindedDocs.Range(target.String())) {
@@ -105,9 +107,9 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 	return docs, countByReviewer, nil
 }
 
-// countIfEnoughReviewers counts the waiting reviews of a vacant if at least Threshold reviewers have signed them. It
-// deletes the reviews only after it has counted all of them, so that the next blinded review completes a
-// release that a crash interrupted.
+// countIfEnoughReviewers counts the waiting reviews of a vacant if at least MinReviewers reviewers
+// have signed them. It deletes the reviews only after it has counted all of them, so that the next
+// blinded review completes a count that a crash interrupted.
 func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
 	docs, countByReviewer, err := s.listWaiting(ctx, target)
 	if err != nil || len(countByReviewer) < MinReviewers {
@@ -123,7 +125,7 @@ func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID
 		if problem.Is(err, problem.Unavailable) {
 			return out, err
 		}
-		if err == nil { // if Submit would now refuse the review, release drops it
+		if err == nil { // a review that Submit would now refuse is dropped
 			out.Counted++
 		}
 	}

@@ -29,36 +29,38 @@ var (
 		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.TextCodec(),
 	}
-	// ReviewedCallDocs contains the position of a review by the hash of its call's envelope, and by its
-	// commitment if it is blinded. It ensures that a call has at most one review.
+	// ReviewedCallDocs maps the hash of a call's envelope to the position of the call's review, so
+	// that a call has at most one. For a blinded review, it also maps the commitment.
 	ReviewedCallDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.CountCodec(),
 	}
-	// PartyDocs contains the number of a vacant's reviews by each party.
+	// PartyDocs contains the number of a vacant's reviews by each party (judgement.party).
 	PartyDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}
-	// BlindedDocs contains the blinded reviews that wait for further reviewers. The key contains the commitment.
+	// BlindedDocs contains the blinded reviews that wait for further reviewers. The key contains
+	// the commitment.
 	BlindedDocs = store.DocKind[review.Blinded]{
 		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[review.Blinded](1),
 	}
-	// RecentDocs contains the times of the reviews that a reviewer wrote in the last day.
-	RecentDocs = store.DocKind[reviewTimes]{
+	// RecentReviewDocs contains the times of the reviews that a reviewer wrote in the last day.
+	RecentReviewDocs = store.DocKind[reviewTimes]{
 		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifySkip},
 		Codec: store.JSONCodec[reviewTimes](1),
 	}
 )
 
-// reviewTimes contains the times of a reviewer's latest reviews, keyed by the short id of the target.
+// reviewTimes contains the times of a reviewer's latest reviews, keyed by the short id of the
+// target.
 type reviewTimes struct {
 	ByTarget map[string]gate.Window `json:"taken"`
 }
 
-// withReview returns r with a review of target added and without reviews older than a day. ok is false if a
-// limit is exceeded.
+// withReview returns r with a review of target added and without reviews older than a day. ok is
+// false if a limit is exceeded.
 func (r reviewTimes) withReview(target identity.ID, now time.Time) (next reviewTimes, ok bool) {
 	next.ByTarget = map[string]gate.Window{}
 	total := 0
@@ -77,7 +79,7 @@ func putReviewTimes(tx *store.Tx, k store.Key, r reviewTimes, now time.Time) {
 	if r.ByTarget == nil {
 		r.ByTarget = map[string]gate.Window{}
 	}
-	RecentDocs.Put(tx, store.Doc{Key: k, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, r)
+	RecentReviewDocs.Put(tx, store.Doc{Key: k, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, r)
 }
 
 func ClaimKey(target identity.ID, position uint64) store.Key {

@@ -231,7 +231,7 @@ func (f *fixture) WantWhole() {
 // handler returns the handler of the registry.
 func (f *fixture) handler() http.Handler {
 	return registryapi.NewRegistryHandler(registryapi.Config{
-		Registry: f.Registry, Vacants: f.Vacants, Reviews: f.Reviews, URL: f.Vacants.Base, Now: f.Clock.NowFunc(0), Logger: slog.New(slog.DiscardHandler),
+		Registry: f.Registry, Vacants: f.Vacants, Reviews: f.Reviews, URL: f.Vacants.BaseURL, Now: f.Clock.NowFunc(0), Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

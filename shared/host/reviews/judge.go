@@ -90,7 +90,8 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 }
 
 // judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer
-// whose state is not LOCAL, ACTIVE or HIBERNATING, and a reviewer that the target's owner runs or pays for.
+// whose state is not LOCAL, ACTIVE or HIBERNATING, and a reviewer that the target's owner runs or
+// pays for.
 func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, request *call.RequestRow, response *call.ResponseRow) error {
 	reviewer, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {
@@ -165,8 +166,9 @@ func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error
 	return a == b, nil
 }
 
-// findSubstrate returns the public name of the substrate that gave an answer. If the answer does not
-// record a valid version of the vacant's agent, findSubstrate uses the vacant's current substrate.
+// findSubstrate returns the public name of the substrate that gave an answer. If the answer does
+// not record a valid version of the vacant's agent, findSubstrate uses the vacant's current
+// substrate.
 func (s *Service) findSubstrate(ctx context.Context, r *vacants.Record, response *call.ResponseRow) (string, error) {
 	if response.Usage == nil || response.Usage.AgentVersion == 0 || response.Usage.AgentVersion > uint64(r.AgentVersion) {
 		return publicName(r.Substrate), nil
@@ -185,8 +187,8 @@ func (s *Service) findSubstrate(ctx context.Context, r *vacants.Record, response
 	return publicName(spec.String()), nil
 }
 
-// publicName returns the public name of a substrate. For a model it is the family, otherwise only the kind,
-// because a URL is the owner's secret.
+// publicName returns the public name of a substrate. For a model it is the family, otherwise only
+// the kind, because a URL is the owner's secret.
 func publicName(text string) string {
 	spec, err := substrate.Parse(text)
 	if err != nil {
@@ -200,9 +202,8 @@ func publicName(text string) string {
 
 func isModel(name string) bool { return strings.HasPrefix(name, "model:") }
 
-// checkVisible returns NotFound if this host does not store the vacant, or if the vacant is a closed
-// child. A closed child has no reviews, because only its relatives may call it.
 func (s *Service) checkVisible(ctx context.Context, id identity.ID) error {
+	// A closed child has no reviews, because only its relatives may call it.
 	r, ok, err := s.Vacants.Lookup(ctx, id, false)
 	if err == nil && (!ok || r.Closed) {
 		err = notHostedError(id)

@@ -1,12 +1,12 @@
 // Package reviews accepts signed reviews of answered calls, and computes reputations from them.
 //
-// One commit stores a review: a row in the stream of its target (the reviewed vacant), the target's
-// book (the state from which its reputation is computed), and the reputation in the target's
+// The target of a review is the reviewed vacant. One commit stores a row in the target's stream,
+// the target's book (the state from which its reputation is computed), and the reputation in its
 // registration. A call has at most one review. The claim, which is the reviewer's free text, is a
 // separate document, so it can be erased. Weights depend only on facts that the host knows.
 //
-// A review of a free call by a reviewer that this host does not run has class quarter. reputation.Book
-// limits the total weight of these reviews, because anyone can create many keys.
+// A review of a free call by a reviewer that this host does not run has class quarter.
+// reputation.Book limits the total weight of these reviews, because anyone can create many keys.
 package reviews
 
 import (
@@ -53,19 +53,20 @@ func (s *Service) update(ctx context.Context, decide func(context.Context, *stor
 	return registry.WrapStoreError(store.Updater{Store: s.Store, Rand: s.Rand}.Update(ctx, decide))
 }
 
-// Submit counts a review and returns its receipt. If the same review was counted before, the receipt is a
-// Duplicate.
+// Submit counts a review and returns its receipt. If the same review was counted before, the
+// receipt is a Duplicate.
 //
-// Submit refuses a review with kind BadSignature, NotFound, Reviewed, Ineligible, Revoked, NoCall or
-// TooMany. NotFound means that this host does not run the target, or that the target is a closed child.
+// Submit refuses a review with kind BadSignature, NotFound, AlreadyReviewed, Ineligible, Revoked,
+// NoMatchingCall or TooManyRequests. NotFound means that this host does not run the target, or that
+// the target is a closed child.
 func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient.ReviewReceipt, error) {
 	return s.submit(ctx, rec, nil, s.now(), nil)
 }
 
-// Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit appends
-// an entry to the vacant's logbook. If rec.Call is zero, Issue sets it to the reviewer's last answered
-// call to the target. If the call already has a review, Issue copies its time to rec, so that the same
-// ratings are a duplicate.
+// Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit
+// appends an entry to the vacant's logbook. If rec.CallHash is zero, Issue sets it to the
+// reviewer's last answered call to the target. If the call already has a review, Issue copies its
+// time to rec, so that a repetition with the same ratings is a duplicate.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	if rec.CallHash.IsZero() {
 		last, err := s.Calls.FindLastDecision(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
@@ -120,8 +121,8 @@ func (s *Service) findReview(ctx context.Context, reader store.Reader, target id
 	return &row, uint64(n), err
 }
 
-// findDuplicate returns a Duplicate receipt if rec was counted before, and the zero receipt if the call
-// has no review. If the call has another review, the error has kind Reviewed.
+// findDuplicate returns a Duplicate receipt if rec was counted before, and the zero receipt if the
+// call has no review. If the call has another review, the error has kind AlreadyReviewed.
 func (s *Service) findDuplicate(ctx context.Context, reader store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	row, n, err := s.findReview(ctx, reader, rec.Target, rec.CallHash)
 	if err != nil || row == nil {
@@ -137,7 +138,7 @@ func (s *Service) findDuplicate(ctx context.Context, reader store.Reader, rec *r
 }
 
 func newReceipt(row *review.Row, position uint64) registryclient.ReviewReceipt {
-	return registryclient.ReviewReceipt{Target: row.Record.Target, Position: position, Class: row.Class, Nth: row.ReviewNumber, Substrate: row.Substrate, Weights: row.Weights}
+	return registryclient.ReviewReceipt{Target: row.Record.Target, Position: position, Class: row.Class, PartyReviewNumber: row.ReviewNumber, Substrate: row.Substrate, Weights: row.Weights}
 }
 
 func newEarned(s *reputation.State) registryclient.Earned {
@@ -146,7 +147,7 @@ func newEarned(s *reputation.State) registryclient.Earned {
 
 func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now time.Time) (out registryclient.ReviewReceipt, err error) {
 	target := j.rec.Target
-	times, d, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
+	times, d, err := RecentReviewDocs.Get(ctx, tx, RecentReviewDocs.Key(j.reviewer.String()))
 	if err != nil {
 		return out, err
 	}
@@ -155,17 +156,17 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 		return out, problem.New(problem.TooManyRequests, "the reviewer has reached the limit of %d reviews of a vacant or %d reviews in all in 24 hours; try again tomorrow", MaxPerPair, MaxPerReviewer)
 	}
 	putReviewTimes(tx, d.Key, updated, now)
-	nth, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))
+	earlierReviews, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))
 	if err != nil {
 		return out, err
 	}
-	PartyDocs.Put(tx, d, nth+1)
+	PartyDocs.Put(tx, d, earlierReviews+1)
 	book, d, err := BookDocs.Get(ctx, tx, BookKey(target))
 	if err != nil {
 		return out, err
 	}
 	row := review.NewRow(j.rec, j.reveal)
-	row.Prev, row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate = book.Tip, now, j.answeredAt, j.class, nth+1, j.substrate
+	row.Prev, row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate = book.Tip, now, j.answeredAt, j.class, earlierReviews+1, j.substrate
 	factors := reputation.Factors{Source: reputation.SourceCallerReview, SameFamily: j.sameFamily, ReviewNumber: row.ReviewNumber, Similarity: j.similarity}
 	if j.reputation != nil {
 		decayed := j.reputation.Decay(now)
@@ -250,8 +251,8 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 	return out, nil
 }
 
-// EraseClaim deletes the claim of a review. by must be the reviewer, or nil for the operator. If the
-// claim was erased before, EraseClaim succeeds.
+// EraseClaim deletes the claim of a review. requester must be the reviewer, or nil for the
+// operator. If the claim was erased before, EraseClaim succeeds.
 func (s *Service) EraseClaim(ctx context.Context, target identity.ID, position uint64, requester *identity.ID) error {
 	row, err := s.readRow(ctx, target, position)
 	if err != nil {

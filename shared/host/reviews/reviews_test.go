@@ -47,7 +47,7 @@ func TestAReviewOfAnAnsweredCallIsCountedOnce(t *testing.T) {
 	}
 	// If the review has no position, the host searches the last calls.
 	other := f.call(c.by, shop)
-	if out := f.submit(f.rate(other, 1, func(r *review.Record) { r.Position = 0 })); out.Nth != 2 {
+	if out := f.submit(f.rate(other, 1, func(r *review.Record) { r.Position = 0 })); out.PartyReviewNumber != 2 {
 		t.Errorf("Submit() without a position = %+v", out)
 	}
 	f.WantWhole()
@@ -178,13 +178,13 @@ func TestPaidCallsAndVacantsOfOthersCountInFull(t *testing.T) {
 	f.price(shop)
 	buyer := f.payer("buyer")
 	for i, want := range []float64{0.18, 0.18 / 1.4, 0.18 / 1.8} {
-		if out := f.praise(buyer, shop, 1); out.Class != review.ClassFull || out.Nth != int64(i+1) || math.Abs(out.Weights["factual"]-want) > 1e-12 {
+		if out := f.praise(buyer, shop, 1); out.Class != review.ClassFull || out.PartyReviewNumber != int64(i+1) || math.Abs(out.Weights["factual"]-want) > 1e-12 {
 			t.Errorf("paid review %d: %+v, want %v", i+1, out, want)
 		}
 	}
 	f.refused(f.rate(f.call(buyer, shop), 1), problem.TooManyRequests, "a fourth review in a day")
 	f.Clock.Advance(24 * time.Hour)
-	if out := f.praise(buyer, shop, 1); out.Nth != 4 {
+	if out := f.praise(buyer, shop, 1); out.PartyReviewNumber != 4 {
 		t.Errorf("a day later: %+v", out)
 	}
 	// Another key that the same account pays for is not new.
@@ -192,7 +192,7 @@ func TestPaidCallsAndVacantsOfOthersCountInFull(t *testing.T) {
 	a, err := f.Billing.FindAccount(t.Context(), "buyer")
 	f.Must(err)
 	f.Link(a, second)
-	if out := f.praise(second, shop, 1); out.Nth != 5 {
+	if out := f.praise(second, shop, 1); out.PartyReviewNumber != 5 {
 		t.Errorf("another key of the account: %+v, want the fifth review", out)
 	}
 	f.WantWhole()

@@ -66,8 +66,8 @@ const KindMCP = "mcp"
 // KindMock answers with a script instead of a model. The argument is an optional model name.
 const KindMock = "mock"
 
-// KindWorker is a separate program that leases turns from the host. The argument is empty, or redo=1 if
-// another worker may repeat a turn that a lost worker had started.
+// KindWorker is a separate program that leases turns from the host. The argument is empty, or
+// redo=1 if another worker may repeat a turn that a lost worker had started.
 const KindWorker = "worker"
 
 // KindLambda is an AWS Lambda function that follows the agent contract. The argument is its ARN.
@@ -145,8 +145,8 @@ func (s Spec) Endpoint() string {
 // versionSuffix matches the version suffix of a model's name.
 var versionSuffix = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// bedrockModelID matches the id of a model in Bedrock: an optional area of an inference profile, the
-// vendor, the model, and an optional version such as -v1:0.
+// bedrockModelID matches the id of a model in Bedrock: an optional area of an inference profile,
+// the vendor, the model, and an optional version such as -v1:0.
 var bedrockModelID = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
 
 // bedrockVendors lists the vendors in the ids of Bedrock models.
@@ -158,7 +158,7 @@ func IsBedrockModel(name string) bool {
 }
 
 // FoundationModel returns the id of the model behind a Bedrock inference profile. If id is already
-// the id of a model, profile is false.
+// the id of a model, isProfile is false.
 func FoundationModel(id string) (model string, isProfile bool) {
 	if m := bedrockModelID.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
 		return strings.TrimPrefix(id, m[1]+"."), true
@@ -194,10 +194,10 @@ func CheckMCP(argument string) error {
 	return CheckURL(url)
 }
 
-// Family returns a name that is equal for substrates that may give the same answers, or "" if it is
-// unknown, for example because a worker may be any program. Equal families are evidence of collusion.
-// For a model it is the BaseModel, because one model may run on many servers. For another URL it is the
-// host, because one agent may have many paths and ports.
+// Family returns a name that substrates share if they may give the same answers. Equal families are
+// evidence of collusion. A model's family is its BaseModel, because one model may run on many
+// servers. The family of an agent at a URL is the URL's host, because one agent may have many paths
+// and ports. Family returns "" for a worker, which may be any program, and for an invalid URL.
 func (s Spec) Family() string {
 	if s.Kind == KindWorker {
 		return ""

@@ -24,9 +24,9 @@ func (b *HeadReader) Read(p []byte) (int, error) {
 
 const redacted = "[redacted]"
 
-// secretPatterns matches the usual forms of secrets in error messages: after a name, in a URL, with the
-// prefix of a well-known service, or as a long random string. The first group of each expression is
-// not redacted.
+// secretPatterns matches the usual forms of secrets in error messages: after a name, in a URL, with
+// the prefix of a well-known service, or as a long random string. The first group of each
+// expression is not redacted.
 var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s"',;]+`),
 	regexp.MustCompile(`(?i)((?:authorization|api[-_ ]?key|access[-_ ]?key|token|secret|passw(?:or)?d|pwd|cookie|credential|session|signature)[a-z_-]*\\?["']?\s*(?:[:=]|\bis\b)\s*\\?["']?)[^\s"',;&}\\]+`),
@@ -37,8 +37,9 @@ var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
-// A token count such as "prompt_tokens": 12 looks like a named secret. counters matches its name, and
-// counted its value, which is a number, null, or the start of an object or array of counts.
+// A token count such as "prompt_tokens": 12 looks like a named secret. tokenCountName matches its
+// name, and tokenCountValue its value, which is a number, null, or the start of an object or array
+// of counts.
 var (
 	tokenCountName  = regexp.MustCompile(`(?i)tokens|token_?count`)
 	tokenCountValue = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
@@ -58,8 +59,8 @@ func Excerpt(body []byte) string {
 	return Truncate(replaceSecrets(s), MaxExcerpt)
 }
 
-// Redact returns the start of a text, limited to maxBytes bytes of UTF-8, without anything that looks
-// like a secret.
+// Redact returns the start of a text, limited to maxBytes bytes of UTF-8, without anything that
+// looks like a secret.
 func Redact(text string, maxBytes int) string {
 	s := replaceSecrets(Truncate(text, maxBytes+MaxExcerpt))
 	if len(text) > maxBytes+MaxExcerpt { // the end may be an incomplete secret

@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// ConvertRequestError returns the error for a request that package outbound could not complete. It returns
-// an err of kind Deadline or Canceled unchanged. Otherwise it wraps err in an error whose kind is
-// SubstrateTooLarge if the answer is too long, SubstrateMisconfigured if the host refused the request or
-// the certificate is invalid, and SubstrateUnavailable in all other cases.
+// ConvertRequestError returns the error for a request that package outbound could not complete. If
+// err is of kind DeadlineExceeded or Canceled, it is returned unchanged. If the answer is too long,
+// the new kind is SubstrateTooLarge. If the host refused the request or the certificate is invalid,
+// it is SubstrateMisconfigured. In all other cases, it is SubstrateUnavailable.
 func ConvertRequestError(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.AsError(err).Kind {
@@ -45,8 +45,8 @@ func StatusError(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// ContextError returns the error for an operation that was still running when ctx ended. The kind of the
-// error is Canceled or Deadline.
+// ContextError returns the error for an operation that was still running when ctx ended. The kind
+// of the error is Canceled or DeadlineExceeded.
 func ContextError(ctx context.Context, operation string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", operation)
@@ -68,8 +68,9 @@ const (
 	firstBackoff   = 50 * time.Millisecond // doubles with each try
 )
 
-// RetryConnectionRefused repeats send for up to maxRefusedTime while the server refuses connections, because the
-// agent may be restarting. A retry is safe, because the agent has not received the call.
+// RetryConnectionRefused repeats send for up to maxRefusedTime while the server refuses
+// connections, because the agent may be restarting. A retry is safe, because the agent has not
+// received the call.
 func RetryConnectionRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
 	for delay, totalWait := firstBackoff, time.Duration(0); ; delay *= 2 {
 		result, err := send()

@@ -6,8 +6,8 @@ import (
 )
 
 // File is content that a caller sends in addition to its text: an image, a document, a JSON value,
-// or the URL of one of them. The host neither checks that the bytes have the media type nor fetches the
-// URL.
+// or the URL of one of them. The host neither checks that the bytes have the media type nor fetches
+// the URL.
 type File struct {
 	Name      string // may be empty
 	MediaType string // without parameters, in lower case
@@ -24,9 +24,9 @@ func isTextType(mediaType string) bool {
 	return mediaType == MediaJSON || strings.HasPrefix(mediaType, "text/")
 }
 
-// Inputs describes the media types that the substrate can read in addition to text, for display. If
-// it reads only text, Inputs returns "".
-func (s Spec) Inputs() string {
+// DescribeInputs lists, for display, the media types that the substrate can read in addition to
+// text. If the substrate reads only text, the result is "".
+func (s Spec) DescribeInputs() string {
 	switch types := s.imageTypes(); {
 	case s.AcceptsURLs():
 		return "any media type"
@@ -36,9 +36,9 @@ func (s Spec) Inputs() string {
 	return ""
 }
 
-// AcceptsMedia reports whether the substrate can read files of a media type. An HTTP agent and a worker can
-// read all types, because the host only forwards the files. A model reads text and those images that
-// its provider's API accepts.
+// AcceptsMedia reports whether the substrate can read files of a media type. An HTTP agent and a
+// worker can read all types, because the host only forwards the files. A model reads text and those
+// images that its provider's API accepts.
 func (s Spec) AcceptsMedia(mediaType string) bool {
 	types := s.imageTypes()
 	return s.AcceptsURLs() || types != nil && (isTextType(mediaType) || slices.Contains(types, mediaType))

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// memberTerms lists the members of model requests that are omitted if a server rejects them. words are
-// other terms for the member in the error messages of servers.
+// memberTerms lists the members of model requests that are omitted if a server rejects them. words
+// are other terms for the member in the error messages of servers.
 var memberTerms = []struct {
 	member string
 	words  []string

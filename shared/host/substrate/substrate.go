@@ -1,9 +1,9 @@
-// Package substrate is the port to the service that answers for a vacant, for example an echo, an
-// HTTP endpoint or a model. Each adapter is a package below this one and passes the contract in
-// package substratetest.
+// Package substrate defines the interface to the service that answers for a vacant, for example an
+// echo, an HTTP endpoint or a model. Each adapter is a package below this one and passes the
+// contract in package substratetest.
 //
-// A substrate gets the conversation and the ids of the caller and the vacant, but never an envelope, a
-// signature or a key. Therefore it cannot act as the vacant.
+// A substrate gets the conversation and the ids of the caller and the vacant, but never an
+// envelope, a signature or a key. Therefore it cannot act as the vacant.
 //
 // # Reading answers
 //
@@ -14,7 +14,7 @@
 //   - Texts, tool calls, refusals and errors determine an answer. If one of them does not have its
 //     documented form, the answer fails. An answer with neither a text nor a tool call also fails
 //     ([ReadAnswer]).
-//   - Usage, thoughts, ids, indices, keep-alives of the transport and unknown events do not determine an
+//   - Usage, thoughts, ids, indices, transport keep-alives and unknown events do not determine an
 //     answer. If one of them does not have its documented form, it is treated as absent. Providers
 //     may add finish reasons. After an unknown reason, the received text is the answer, and callers
 //     learn that it may be incomplete. Data after the end never discards the answer.
@@ -74,8 +74,8 @@ type Request struct {
 	callHash identity.Hash      // hash of the call if another process has its envelope
 }
 
-// ID returns the hash of the call's envelope, or zero if the host itself asks. The hash is computed on
-// demand, because most substrates do not need it.
+// ID returns the hash of the call's envelope, or zero if the host itself asks. The hash is computed
+// on demand, because most substrates do not need it.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
 		return r.callHash
@@ -92,9 +92,9 @@ func (r Request) WithID(id identity.Hash) Request {
 type Turn struct {
 	Role Role
 	Text string
-	// ClaimedRole is the speaker's role according to the caller, for example assistant or system, if
-	// the host has no record of the turn. The Role of such a turn is Caller, because the caller
-	// wrote the text. ClaimedRole is "" for every other turn.
+	// ClaimedRole is set if the host has no record of the turn. It is the role that the caller
+	// claims for the speaker, for example assistant or system. The turn's Role is then RoleCaller,
+	// because the caller wrote the text.
 	ClaimedRole string
 	Files       []File       // files of a Caller turn, all named in its text
 	Calls       []ToolCall   // tool calls of an Agent turn, which follow its text
@@ -104,9 +104,9 @@ type Turn struct {
 type Role string
 
 const (
-	Caller Role = "caller"
-	Agent  Role = "agent"
-	Tools  Role = "tools"
+	RoleCaller Role = "caller"
+	RoleAgent  Role = "agent"
+	RoleTools  Role = "tools"
 )
 
 type Tool struct {
@@ -133,7 +133,7 @@ const (
 func Efforts() []Effort { return []Effort{Low, Medium, High} }
 
 func NewTextRequest(caller, vacant identity.ID, text string) Request {
-	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: Caller, Text: text}}}
+	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: RoleCaller, Text: text}}}
 }
 
 func (r *Request) Text() string { return r.Turns[len(r.Turns)-1].Text }
@@ -154,7 +154,7 @@ type (
 	}
 	// Usage counts the work for the answer so far. A later Usage replaces an earlier one.
 	Usage struct {
-		// Numbers of tokens. In includes Cached.
+		// Numbers of tokens. InputTokens includes CachedTokens.
 		InputTokens, OutputTokens, CachedTokens int
 
 		// The following fields are for agents, which may use several turns of a model.
@@ -163,8 +163,8 @@ type (
 		UnreportedTurns  int  // number of turns for which the model's server reported no usage
 		AgentVersion     int  // version of the agent
 		Cost             int  // micro-dollars, where a turn with unknown usage costs the reserved amount
-		// PriceTableVersion is the version of the table of models, or zero if the call is free or the agent
-		// states its price.
+		// PriceTableVersion is the version of the table of models, or zero if the call is free or
+		// the agent states its price.
 		PriceTableVersion int
 		// MaxTokens is the limit for the last turn if budgets set it below max_tokens, or zero.
 		MaxTokens int
@@ -184,22 +184,22 @@ func (Question) event()     {}
 func (FinishReason) event() {}
 
 const (
-	Stop   FinishReason = "stop"
-	Length FinishReason = "length" // the token limit is reached
-	// Budget is like Length, but a budget set the limit below the agent's max_tokens.
-	Budget  FinishReason = "budget"
-	ToolUse FinishReason = "called" // the model waits for the results of its tool calls
-	// UnknownReason means that the model's server gave a reason that this host does not know. The text or
-	// the tool calls may be incomplete.
-	UnknownReason FinishReason = "unknown"
+	FinishStop   FinishReason = "stop"
+	FinishLength FinishReason = "length" // the token limit is reached
+	// FinishBudget is like FinishLength, but a budget set the limit below the agent's max_tokens.
+	FinishBudget  FinishReason = "budget"
+	FinishToolUse FinishReason = "called" // the model waits for the results of its tool calls
+	// FinishUnknown means that the model's server gave a reason that this host does not know. The
+	// text or the tool calls may be incomplete.
+	FinishUnknown FinishReason = "unknown"
 )
 
 // Substrate answers requests. It must be safe for concurrent use and must stop when its context
 // ends. The context's deadline leaves the host enough time to sign and store the answer.
 //
 // The events of Infer end with a FinishReason, or with an error and a nil event. An error of kind
-// Deadline means that the time ran out. An error whose kind starts with Substrate shows the operator why
-// the substrate failed. The consumer may stop early.
+// DeadlineExceeded means that the time ran out. An error whose kind starts with Substrate shows the
+// operator why the substrate failed. The consumer may stop early.
 type Substrate interface {
 	Infer(ctx context.Context, r Request) iter.Seq2[Event, error]
 }
@@ -215,7 +215,7 @@ func (f Func) Infer(ctx context.Context, r Request) iter.Seq2[Event, error] {
 			return
 		}
 		if text == "" || yield(Text(text), nil) {
-			yield(Stop, nil)
+			yield(FinishStop, nil)
 		}
 	}
 }
@@ -231,21 +231,21 @@ type Answer struct {
 // CutReason returns the reason why the answer is incomplete, or "" if it is complete.
 func (a *Answer) CutReason() call.CutReason {
 	switch a.Reason {
-	case Length:
+	case FinishLength:
 		return call.CutLength
-	case Budget:
+	case FinishBudget:
 		return call.CutBudget
-	case UnknownReason:
+	case FinishUnknown:
 		return call.CutUnknown
 	}
 	return ""
 }
 
-// ReadAnswer reads an answer to its end. If it fails, it returns only the usage and an error. An error
-// among the events is returned unchanged. Otherwise, the kind is SubstrateTooLarge if the text or the
-// arguments of a tool call have more than MaxText bytes, and SubstrateMisconfigured if the answer was
-// truncated before its first word. If the events end without a FinishReason or the answer is empty, the
-// kind is SubstrateUnavailable, which makes the call free.
+// ReadAnswer reads an answer to its end. If it fails, it returns only the usage and an error. An
+// error among the events is returned unchanged. If the text or a tool call's arguments have more
+// than MaxText bytes, the kind is SubstrateTooLarge. If the answer was truncated before its first
+// word, it is SubstrateMisconfigured. If the events end without a FinishReason or the answer is
+// empty, it is SubstrateUnavailable, which makes the call free.
 func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 	var a Answer
 	var text strings.Builder
@@ -269,7 +269,7 @@ func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 		case FinishReason:
 			if a.Text, a.Reason = text.String(), e; a.CutReason() != "" && a.Text == "" && len(a.Calls) == 0 {
 				reason := "max_tokens, which includes thoughts, is too low"
-				if a.Reason == Budget {
+				if a.Reason == FinishBudget {
 					reason = "budget or daily_budget left too few tokens, which include thoughts"
 				}
 				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", reason)
@@ -287,9 +287,9 @@ func TooLargeError(n int) error {
 	return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "text of the agent's answer", Want: fmt.Sprintf("at most %d bytes", MaxText), Got: fmt.Sprint(n)}
 }
 
-// Behaviour returns the behaviour of a vacant that answers with s. before contains the earlier
-// turns. The answer has one part and the role ROLE_AGENT. The behaviour records the usage and the
-// reason why an answer is incomplete.
+// Behaviour returns the behaviour of a vacant that answers with s. The turns in earlierTurns
+// precede the caller's message. The answer has one part and the role ROLE_AGENT. The behaviour
+// records the usage and the reason why an answer is incomplete.
 func Behaviour(s Substrate, earlierTurns ...Turn) call.Behaviour {
 	return BehaviourWithFiles(s, nil, earlierTurns...)
 }

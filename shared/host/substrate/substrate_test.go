@@ -64,7 +64,7 @@ func TestASubstrateSeesTheQuestionAndNothingOfTheEnvelope(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(substrate.Request{Caller: e.From, Vacant: e.To, ContextID: &id, Turns: []substrate.Turn{{Role: substrate.Caller, Text: "a b"}}}, asked, cmpopts.IgnoreUnexported(substrate.Request{}, substrate.Secret{})); diff != "" || asked.ID() != e.Hash() {
+	if diff := cmp.Diff(substrate.Request{Caller: e.From, Vacant: e.To, ContextID: &id, Turns: []substrate.Turn{{Role: substrate.RoleCaller, Text: "a b"}}}, asked, cmpopts.IgnoreUnexported(substrate.Request{}, substrate.Secret{})); diff != "" || asked.ID() != e.Hash() {
 		t.Errorf("question (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(envelope.Message{Role: envelope.RoleAgent, Parts: []string{"text"}}, m); diff != "" {
@@ -113,8 +113,8 @@ func events(all ...any) func(func(substrate.Event, error) bool) {
 }
 
 func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
-	got, err := substrate.ReadAnswer(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.Usage{InputTokens: 2, OutputTokens: 3}, substrate.Length))
-	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{InputTokens: 2, OutputTokens: 3}, Reason: substrate.Length}
+	got, err := substrate.ReadAnswer(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.Usage{InputTokens: 2, OutputTokens: 3}, substrate.FinishLength))
+	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{InputTokens: 2, OutputTokens: 3}, Reason: substrate.FinishLength}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
@@ -125,11 +125,11 @@ func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
 	if _, err := substrate.ReadAnswer(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Fold() without Done = %v, want SubstrateUnavailable", err)
 	}
-	if got, err := substrate.ReadAnswer(events(substrate.Usage{OutputTokens: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
+	if got, err := substrate.ReadAnswer(events(substrate.Usage{OutputTokens: 3}, substrate.FinishLength)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
 		t.Errorf("Fold() of nothing that was cut off = %+v, %v, want SubstrateMisconfigured and the usage", got, err)
 	}
 	half := substrate.Text(strings.Repeat("x", substrate.MaxText/2+1))
-	if _, err := substrate.ReadAnswer(events(half, half, substrate.Stop)); !problem.Is(err, problem.SubstrateTooLarge) {
+	if _, err := substrate.ReadAnswer(events(half, half, substrate.FinishStop)); !problem.Is(err, problem.SubstrateTooLarge) {
 		t.Errorf("Fold() of much = %v, want SubstrateTooLarge", err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// fileAccess returns the access to files for a task of the caller's own agent, or nil if the host has
-// no workspaces. A read-only task locks the shared folder. Other tasks lock the paths in the
+// resolveFiles returns the access to files for a task of the caller's own agent, or nil if the host
+// has no workspaces. A read-only task locks the shared folder. Other tasks lock the paths in the
 // agent's file.
-func (t *Team) fileAccess(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
+func (t *Team) resolveFiles(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
 	if t.Workspaces == nil {
 		return nil, nil
 	}
@@ -36,8 +36,8 @@ func (t *Team) fileAccess(c Caller, a *definition.Agent, mode string) (*task.Fil
 	return f, nil
 }
 
-// resolveTaskText returns the content of the Markdown file in the task's workspace if text is the path of
-// such a file. Otherwise it returns text.
+// resolveTaskText returns the content of the Markdown file in the task's workspace if text is the
+// path of such a file. Otherwise it returns text.
 func (t *Team) resolveTaskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if d.Files == nil || !strings.HasSuffix(name, ".md") {

@@ -50,8 +50,8 @@ type Config struct {
 	// Lifetime returns the time during which finished tasks of an account can be read, or 0 for the
 	// default. If Lifetime is nil, all accounts have the default.
 	Lifetime func(ctx context.Context, account string) (time.Duration, error)
-	// Workspaces stores the workspaces of accounts, and Locks stores their locks. If Files is nil, tasks
-	// have no files.
+	// Workspaces stores the workspaces of accounts, and Locks stores their locks. If Workspaces is
+	// nil, tasks have no files.
 	Workspaces *workspace.Workspaces
 	Locks      *locks.Locks
 }
@@ -157,7 +157,7 @@ func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error
 
 func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error) {
 	d := Details{Name: r.Name, Description: r.Capability, Tier: "UNKNOWN", Mode: string(definition.ReadWrite), Tools: []string{}}
-	a, err := t.definition(ctx, r)
+	a, err := t.loadDefinition(ctx, r)
 	if err != nil || a == nil {
 		return d, err
 	}
@@ -181,7 +181,7 @@ func (t *Team) describe(ctx context.Context, r *vacants.Record) (Details, error)
 	return d, nil
 }
 
-func (t *Team) definition(ctx context.Context, r *vacants.Record) (*definition.Agent, error) {
+func (t *Team) loadDefinition(ctx context.Context, r *vacants.Record) (*definition.Agent, error) {
 	a, err := t.Vacants.Agent(ctx, r, 0)
 	if problem.Is(err, problem.Conflict) {
 		return nil, nil // the vacant answers with a plan
@@ -193,8 +193,8 @@ func unknownAgentError(name string) error {
 	return problem.New(problem.NotFound, "Agent '%.80s' not found.", name)
 }
 
-// findVacant returns the vacant that a caller means by name: one of its own agents by name or id, or a
-// published vacant of another tenant by id.
+// findVacant returns the vacant that a caller means by name: one of its own agents by name or id,
+// or a published vacant of another tenant by id.
 func (t *Team) findVacant(ctx context.Context, c Caller, name string) (r vacants.Record, err error) {
 	id, parseErr := identity.ParseID(name)
 	if parseErr != nil {
@@ -328,8 +328,8 @@ func checkMessage(field, text string, m *task.Message) error {
 	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
 }
 
-// resolveSettings returns the settings of a new task. It ignores a setting that does not apply to the agent or
-// that the caller may not choose, and adds a warning.
+// resolveSettings returns the settings of a new task. It ignores a setting that does not apply to
+// the agent or that the caller may not choose, and adds a warning.
 func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
 	switch {
 	case q.MaxTurns != nil && *q.MaxTurns < 1:
@@ -351,7 +351,7 @@ func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record,
 	if err := c.checkPrice(r, q, isOwn); err != nil {
 		return d, err
 	}
-	a, err := t.definition(ctx, r)
+	a, err := t.loadDefinition(ctx, r)
 	if err != nil {
 		return d, err
 	}
@@ -453,7 +453,7 @@ func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record,
 	if isOwn {
 		d.AgentModel = a.Model
 		if isModel || isPlan { // other agents have no file tools
-			if d.Files, err = t.fileAccess(c, a, d.Mode); err != nil {
+			if d.Files, err = t.resolveFiles(c, a, d.Mode); err != nil {
 				return d, err
 			}
 		}
@@ -509,8 +509,8 @@ type Result struct {
 	Unverified []string `json:"unverified,omitempty"`
 }
 
-// TruncateResponse truncates the response to size bytes. If the response is not longer than size, it clears
-// the path of the complete response.
+// TruncateResponse truncates the response to size bytes. If the response is not longer than size,
+// it clears the path of the complete response.
 func (s *Status) TruncateResponse(size int) {
 	switch r := s.Result; {
 	case r == nil:
@@ -628,11 +628,11 @@ func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntr
 	if err != nil || !c.isOwn(&r) {
 		return nil, err
 	}
-	return t.Tasks.Trace(ctx, d.Ref)
+	return t.Tasks.ReadTrace(ctx, d.Ref)
 }
 
-// Cancel cancels a task. It has no effect if the task is already canceled.
-func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) {
+// CancelTask cancels a task. It has no effect if the task is already canceled.
+func (t *Team) CancelTask(ctx context.Context, c Caller, id string) (Status, error) {
 	d, err := t.findTask(ctx, c, id, missingFormat)
 	if err == nil && d.Task.Status.State != task.Canceled {
 		d.Task, err = t.Tasks.Cancel(ctx, d.Ref)
@@ -648,9 +648,9 @@ func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) 
 	return newStatus(&d), nil
 }
 
-// Answer sends a task the answer that it waits for. If an answer is repeated with the same key, it
-// is sent only once.
-func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Status, error) {
+// AnswerTask sends a task the answer that it waits for. An answer that is repeated with the same
+// key is sent only once.
+func (t *Team) AnswerTask(ctx context.Context, c Caller, id, text, key string) (Status, error) {
 	d, err := t.findTask(ctx, c, id, missingOrExpiredFormat)
 	if err == nil && key != "" {
 		err = checkIdempotencyKey(key)
@@ -685,9 +685,9 @@ func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Stat
 	return newStatus(&d), nil
 }
 
-// List returns a page of the caller's tasks, newest first and without responses, and the cursor of
-// the next page, or "". An empty state or agent matches all tasks.
-func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, size int) (page []Status, next string, err error) {
+// ListTasks returns a page of the caller's tasks, newest first and without responses. next is the
+// cursor of the next page, or "". An empty state or agent matches all tasks.
+func (t *Team) ListTasks(ctx context.Context, c Caller, state, agent, cursor string, size int) (page []Status, next string, err error) {
 	page = []Status{}
 	var states []task.State
 	if state != "" {

@@ -43,7 +43,7 @@ func TestRunsOfLimitedTimeContinueEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := runState{Data: data, stored: from, pageSize: limitedPageSize, visited: func() {}}
+		r := runState{Data: data, storedVersion: from, pageSize: limitedPageSize, countVisited: func() {}}
 		for _, within := range ranges {
 			err = r.forEachDocument(t.Context(), within, func(_ context.Context, d store.Doc) error {
 				mu.Lock()

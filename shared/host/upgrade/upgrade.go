@@ -36,9 +36,9 @@ import (
 type Step struct {
 	Number int
 	Name   string // documents that the step changes
-	// apply is nil if documents without a new member remain valid and need no change. Such a step is
-	// still necessary, because programs of the previous version would drop the member and must refuse
-	// the documents.
+	// apply is nil if the documents need no change. Such a step only raises the version, so that
+	// programs of the previous version refuse the documents. Otherwise, they would drop a new
+	// member.
 	apply func(*runState, context.Context) error
 }
 
@@ -65,14 +65,14 @@ type Version struct {
 	Previous  int       `json:"from,omitempty"` // version before the last upgrade, or 0
 	ReachedAt time.Time `json:"at"`             // time when Version was reached
 	Program   string    `json:"program,omitempty"`
-	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed. Cursor
-	// is the run's position in the next range.
+	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed.
+	// Cursor is the run's position in the next range.
 	WalkedRanges int    `json:"walked,omitempty"`
 	Cursor       string `json:"cursor,omitempty"`
 }
 
 // VersionDocs contains the version of a store's documents. If the document is missing, the store is
-// empty or its documents have the version first.
+// empty or its documents have firstVersion.
 var VersionDocs = store.DocKind[Version]{
 	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.VerifyParse},
 	Codec: store.JSONCodec[Version](1),
@@ -98,13 +98,12 @@ type Data struct {
 	Progress func(s Step, visited int)
 }
 
-// runState is the state of a Run.
 type runState struct {
 	Data
-	visited      func()  // called after each document, possibly concurrently
-	stored       Version // stored version, with the position of an earlier run of the same step
-	walkedRanges int     // number of ranges that this run has completed or skipped
-	pageSize     int     // number of documents between two checks of Until
+	countVisited  func()  // called after each document, possibly concurrently
+	storedVersion Version // stored version, with the position of an earlier run of the same step
+	walkedRanges  int     // number of ranges that this run has completed or skipped
+	pageSize      int     // number of documents between two checks of StopAt
 }
 
 // errPaused is returned after a run has stored its position because its time is over.
@@ -112,8 +111,8 @@ var errPaused = errors.New("the time of the run is over")
 
 func (r *runState) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
-// ReadVersion returns the version of the documents of a store that is not empty. If it is newer than
-// Current, the error is of kind Conflict.
+// ReadVersion returns the version of the documents of a store that is not empty. If it is newer
+// than CurrentVersion, the error is of kind Conflict.
 func ReadVersion(ctx context.Context, s store.Reader) (Version, error) {
 	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
 	if err == nil && d.Version == 0 {
@@ -130,9 +129,9 @@ func InitVersion(ctx context.Context, d Data) (Version, error) {
 	return r.storeVersion(ctx, CurrentVersion, CurrentVersion)
 }
 
-// Run upgrades the documents of a store to the version Current, or to an earlier version if Until is
-// reached first. It may be called again after an error. It has no effect if the documents already have this
-// version.
+// Run upgrades the documents of a store to CurrentVersion, or to an earlier version if StopAt is
+// reached first. It may be called again after an error. It has no effect if the documents already
+// have this version.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := ReadVersion(ctx, d.Store)
 	if err != nil {
@@ -144,7 +143,7 @@ func Run(ctx context.Context, d Data) (Version, error) {
 			continue
 		}
 		var visited atomic.Int64
-		r := runState{Data: d, stored: v, pageSize: limitedPageSize, visited: func() {
+		r := runState{Data: d, storedVersion: v, pageSize: limitedPageSize, countVisited: func() {
 			if n := visited.Add(1); d.Progress != nil {
 				d.Progress(s, int(n))
 			}
@@ -169,7 +168,8 @@ func Run(ctx context.Context, d Data) (Version, error) {
 
 func (d *Data) isTimeOver() bool { return !d.StopAt.IsZero() && !d.Now().Before(d.StopAt) }
 
-// ChangesDocuments reports whether Run would change documents of a version, apart from the version itself.
+// ChangesDocuments reports whether Run would change documents of a version, apart from the version
+// itself.
 func ChangesDocuments(version int) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.apply != nil })
 }
@@ -195,21 +195,21 @@ func (r *runState) writeVersion(ctx context.Context, v Version) (Version, error)
 // maxConcurrentChanges limits the concurrent changes. Concurrent changes share commits to the disk.
 const maxConcurrentChanges = 64
 
-// limitedPageSize is the page size if Until is set, for steps that need few reads per document.
+// limitedPageSize is the page size if StopAt is set, for steps that need few reads per document.
 const limitedPageSize = 100
 
-// forEachDocument calls change concurrently for the documents of a range. It skips damaged documents, which
-// verify reports, and ranges that an earlier run has completed.
+// forEachDocument calls change concurrently for the documents of a range. It skips damaged
+// documents, which verify reports, and ranges that an earlier run has completed.
 func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, change func(context.Context, store.Doc) error) error {
 	pageSize, cursor := store.MaxPage, ""
 	if !r.StopAt.IsZero() {
 		pageSize = r.pageSize
 	}
-	if r.walkedRanges++; r.walkedRanges <= r.stored.WalkedRanges {
+	if r.walkedRanges++; r.walkedRanges <= r.storedVersion.WalkedRanges {
 		return nil
 	}
-	if r.walkedRanges == r.stored.WalkedRanges+1 {
-		cursor = r.stored.Cursor
+	if r.walkedRanges == r.storedVersion.WalkedRanges+1 {
+		cursor = r.storedVersion.Cursor
 	}
 	for {
 		docs, next, err := r.Store.Docs(ctx, docRange, pageSize, cursor)
@@ -220,7 +220,7 @@ func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, ch
 		g.SetLimit(maxConcurrentChanges)
 		for _, d := range docs {
 			g.Go(func() error {
-				defer r.visited()
+				defer r.countVisited()
 				return r.skipDamaged(ctx, change(ctx, d))
 			})
 		}
@@ -231,7 +231,7 @@ func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, ch
 			return nil
 		}
 		if cursor = next; r.isTimeOver() {
-			v := r.stored
+			v := r.storedVersion
 			v.WalkedRanges, v.Cursor = r.walkedRanges-1, cursor
 			if _, err := r.writeVersion(context.WithoutCancel(ctx), v); err != nil {
 				return err
@@ -259,7 +259,8 @@ func (r *runState) upgradeIdentity(ctx context.Context) error {
 	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeHostIdentity(ctx, tx, r.Vault) })
 }
 
-// vacantNameRanges contains the ranges of names through which all vacants, including deleted ones, are found.
+// vacantNameRanges contains the ranges of names through which all vacants, including deleted ones,
+// are found.
 var vacantNameRanges = []store.Range{vacants.NameDocs.Range(), vacants.NamelessTombstoneDocs.Range()}
 
 func (r *runState) upgradeRecords(ctx context.Context) error {

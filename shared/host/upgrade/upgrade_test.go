@@ -330,7 +330,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 			if r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name); err != nil || r.ID != id {
 				t.Errorf("%v: ByName(%s) = %s, %v, want %s", names, name, r.ID, err, id)
 			}
-			if r, ok, err := h.Vacants.ShowNamed(h.Ctx, name); err != nil || !ok || r.ID != id {
+			if r, ok, err := h.Vacants.FindCachedByName(h.Ctx, name); err != nil || !ok || r.ID != id {
 				t.Errorf("%v: ShowNamed(%s) = %s, %t, %v", names, name, r.ID, ok, err)
 			}
 		}

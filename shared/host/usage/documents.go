@@ -56,8 +56,8 @@ var (
 
 var countsCodec = store.JSONCodec[Counts](1)
 
-// hourCodec is the codec of an Hour. The data contains the counts. The key contains the hour and the
-// account or tenant, and either the subject or the vacant and the caller.
+// hourCodec is the codec of an Hour. The data contains the counts. The key contains the hour and
+// the account or tenant, and either the subject or the vacant and the caller.
 var hourCodec = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
 		c, err := countsCodec.Decode(d)

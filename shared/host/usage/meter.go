@@ -35,7 +35,7 @@ type Meter struct {
 
 	prices   map[priceID]price.Price
 	tenants  map[identity.ID]string
-	pageSize int // maximum rows of the next step; zero means maxPageRows
+	pageSize int // maximum number of rows of the next page; zero means maxPageRows
 }
 
 type priceID struct {
@@ -45,7 +45,8 @@ type priceID struct {
 
 func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
 
-// One commit has at most maxCommitDocs documents in addition to the offset, and at most maxPageRows rows.
+// One commit has at most maxCommitDocs documents in addition to the offset, and at most maxPageRows
+// rows.
 const (
 	maxCommitDocs = store.MaxWrites - 1
 	maxPageRows   = store.MaxPage
@@ -54,23 +55,24 @@ const (
 // minPageRows is the minimum size of a page.
 const minPageRows = 32
 
-// endedOffsetRetention is the time for which the offset of an ended partition is stored. It must be longer than
-// the time for which a feed lists an ended partition.
+// endedOffsetRetention is the time for which the offset of an ended partition is stored. It must be
+// longer than the time for which a feed lists an ended partition.
 const endedOffsetRetention = 7 * 24 * time.Hour
 
 type FoldResult struct {
 	Rows           int       // folded rows
 	Commits        int       // commits of the fold
 	LatestDecision time.Time // time of the last folded decision, or the zero time
-	// UnreportedHours contains the hours that got their first unreported answer (Counts.UnreportedAnswers).
+	// UnreportedHours contains the hours that got their first unreported answer
+	// (Counts.UnreportedAnswers).
 	UnreportedHours []Hour
 
 	trimErr error // wraps store.ErrTrimmed if the feed has dropped rows, otherwise nil
 }
 
 // Fold folds all rows that the feed has now. If the feed has dropped rows that were not folded,
-// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The totals then lack the
-// dropped rows, which the command verify reports.
+// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The totals then lack
+// the dropped rows, which the command verify reports.
 func (m *Meter) Fold(ctx context.Context) (f FoldResult, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
@@ -164,8 +166,8 @@ func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (
 		}
 		foldedRows++
 	}
-	// If the rows of a page belong to many accounts, a commit reaches its limits early, and the rest of
-	// the page must be read again.
+	// If the rows of a page belong to many accounts, a commit reaches its limits before the end of
+	// the page, and the rest must be read again. Therefore, the next page is smaller.
 	if m.pageSize = min(2*pageSize, maxPageRows); len(rows) < pageSize {
 		m.pageSize = maxPageRows // the next rows may belong to few accounts
 	}
@@ -176,15 +178,15 @@ func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (
 			return false, err
 		}
 		if len(rows) != foldedRows {
-			return true, nil // a page may be short; the next step folds it
+			return true, nil // the second read returned a short page; the next foldPage folds the rows
 		}
 	}
 	unreportedHours, err := m.commit(ctx, offsetDoc, next, totals)
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
-	// The hours are returned even after an error, because the commit may have succeeded, and no later
-	// fold returns them.
+	// The commit may have succeeded despite an error, and no later fold returns the hours.
+	// Therefore, they are returned in any case.
 	f.UnreportedHours = append(f.UnreportedHours, unreportedHours...)
 	if err != nil {
 		return false, store.AsProblem(err)
@@ -194,13 +196,14 @@ func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (
 	return true, nil
 }
 
-// maxDailySpending bounds the spending of an account per day. It is far above real amounts, so that even a wrong
-// sum does not stop the fold. The spending of a day is negative if it consists of refunds for earlier
-// bookings.
+// maxDailySpending bounds the spending of an account per day. It is far above real amounts, so that
+// even a wrong sum does not stop the fold. The spending of a day is negative if it consists of
+// refunds for earlier bookings.
 const maxDailySpending = math.MaxInt64 / 16
 
 // commit writes the offset and the sums of the rows before it. The version of the offset ensures
-// that another meter has not counted these rows. commit returns the hours for FoldResult.UnreportedHours.
+// that another meter has not counted these rows. commit returns the hours for
+// FoldResult.UnreportedHours.
 func (m *Meter) commit(ctx context.Context, offsetDoc store.Doc, next string, totals sums) (unreportedHours []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
@@ -282,8 +285,8 @@ func unreadableError(s store.Stream, position uint64, cause error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errUnreadable, cause), "row %d of %s is not readable", position, s)
 }
 
-// requestFinder is a function that returns the request of a decision. If the request cannot be read, the
-// error wraps errUnreadable.
+// requestFinder is a function that returns the request of a decision. If the request cannot be
+// read, the error wraps errUnreadable.
 type requestFinder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
 func (m *Meter) newFinder(page []store.FeedRow) requestFinder {
@@ -316,9 +319,9 @@ func decodeCallRequest(row store.Row) *call.RequestRow {
 	return &r
 }
 
-// rowAdditions returns the additions of a row and the time at which its call was decided. Only decisions of
-// calls (answers and voids) and rows of bookings have additions. For a damaged row the error wraps
-// errUnreadable.
+// rowAdditions returns the additions of a row and the time at which its call was decided. Only
+// decisions of calls (answers and voids) and rows of bookings have additions. For a damaged row the
+// error wraps errUnreadable.
 func (m *Meter) rowAdditions(ctx context.Context, row store.FeedRow, findRequest requestFinder) (additions []addition, decisionTime time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
@@ -406,9 +409,9 @@ func (m *Meter) cachedTenant(ctx context.Context, vacant identity.ID) (string, e
 	return owner, nil
 }
 
-// CountsOf returns the counts and the time of a decision. Fee and Unreported are not set, because
-// they depend on the price. A void has no time of its own, so its time is the due time of its call.
-// Every fold therefore uses the same hour.
+// CountsOf returns the counts and the time of a decision. Fee and UnreportedAnswers are not set,
+// because they depend on the price. A void has no time of its own, so its time is the due time of
+// its call. Every fold therefore uses the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decisionTime time.Time) {
 	if r.Usage != nil {
 		c.InputTokens, c.OutputTokens = r.Usage.InputTokens, r.Usage.OutputTokens

@@ -19,11 +19,11 @@ type RecountResult struct {
 
 // Recounter corrects usage from all rows of a host, including rows that its feed no longer has.
 //
-// If a document has the same version before its rows are read and after all rows are folded, it should
-// contain exactly these rows. Recounter then writes their sum, unless the version has changed. Hours and
-// days that ended less than ten minutes ago are not corrected, because the feed of a DynamoDB table may
-// return a row later than a read of the table does. If a row cannot be read, no document is corrected,
-// because usage may be the only record of this row.
+// Recounter reads each document, then its rows, and then folds the feed. If the version of the
+// document is still the same, the document should contain exactly the sum of these rows, and
+// Recounter writes this sum. Hours and days that ended less than ten minutes ago are not corrected,
+// because the feed of a DynamoDB table may return a row later than a read of the table does. If a
+// row cannot be read, no document is corrected, because usage may be the only record of this row.
 type Recounter struct {
 	Meter *Meter       // only Fold reads the Meter's Feed
 	Rows  store.Walker // reads all streams of the store
@@ -57,11 +57,10 @@ func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err erro
 	return c.correct(ctx)
 }
 
-// recountState is the state of a Recount.
 type recountState struct {
 	*Recounter
 	completeUntil  time.Time               // time before which usage contains all rows
-	readPartitions map[string]bool         // partitions whose documents are in before
+	readPartitions map[string]bool         // partitions whose documents are in docs
 	docs           map[store.Key]store.Doc // documents that were read before the rows of their partition
 	rowSums        sums                    // sums of all rows
 }
@@ -155,7 +154,8 @@ func (c *recountState) countStream(ctx context.Context, v store.View, s store.St
 	switch ids := s.IDs(); {
 	case s.Kind() == booking.KindBooking:
 	case s.Kind() == store.KindResponse && len(ids) == 2:
-		// The tenant of the vacant may have no account, so readAccountDocuments has not read its documents.
+		// The tenant of the vacant may have no account, so readAccountDocuments has not read its
+		// documents.
 		owner, err := c.Meter.cachedTenant(ctx, ids[1])
 		if err == nil {
 			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
@@ -186,8 +186,8 @@ func (c *recountState) countStream(ctx context.Context, v store.View, s store.St
 	}
 }
 
-// requestReader reads the requests of a pair in order, up to the request that find looks up. It retains
-// the other requests that it has read until find looks them up.
+// requestReader reads the requests of a pair in order, up to the request that find looks up. It
+// retains the other requests that it has read until find looks them up.
 type requestReader struct {
 	view         store.View
 	nextPosition uint64

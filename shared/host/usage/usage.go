@@ -1,11 +1,11 @@
-// Package usage folds (adds up) the rows of calls into hourly totals: payments per account, vacant and
-// caller, and earnings per owner and vacant. It also folds the spending of accounts on calls and
-// bookings into daily totals.
+// Package usage folds (adds up) the rows of calls into hourly totals: payments per account, vacant
+// and caller, and earnings per owner and vacant. It also folds the spending of accounts on calls
+// and bookings into daily totals.
 //
 // The rows come from the store's feed, which lists them in the order of their commits. One commit
-// writes the offset, which is a position in the feed, together with the totals that include the rows
-// before the offset, and fails if another process has changed the offset. A row is therefore counted
-// once, even if several processes read it or a process crashes.
+// writes the totals together with the offset, the position in the feed up to which the totals
+// contain all rows. The commit fails if another process has changed the offset. A row is therefore
+// counted once, even if several processes read it or a process crashes.
 package usage
 
 import (
@@ -24,10 +24,10 @@ type Counts struct {
 	Voids        uint64       `json:"voids"` // calls that ended without an answer
 	Charge       money.Amount `json:"charge"`
 	Fee          money.Amount `json:"fee"` // the host's share of Charge
-	InputTokens  uint64       `json:"in"`  // tokens
+	InputTokens  uint64       `json:"in"`
 	OutputTokens uint64       `json:"out"`
-	// UnreportedAnswers is the number of answers with a price by tokens whose agents did not report all
-	// tokens. These tokens were not charged.
+	// UnreportedAnswers is the number of answers with a price by tokens whose agents did not report
+	// all tokens. These tokens were not charged.
 	UnreportedAnswers uint64 `json:"unreported,omitempty"`
 }
 
@@ -71,12 +71,13 @@ type Day struct {
 // maxFoldDelay is the maximum time after which usage contains a row while a meter is running.
 const maxFoldDelay = 10 * time.Minute
 
-// CompleteUntil returns the time before which usage contains all rows, provided that a meter is running.
+// CompleteUntil returns the time before which usage contains all rows, provided that a meter is
+// running.
 func CompleteUntil(now time.Time) time.Time { return now.Add(-maxFoldDelay) }
 
-// EachSpent calls fn with an account's spending on calls and bookings per UTC day. The spending of a
-// day is negative if refunds for earlier bookings exceed it.
-func EachSpent(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
+// EachSpentDay calls fn with an account's spending on calls and bookings per UTC day. The spending
+// of a day is negative if refunds for earlier bookings exceed it.
+func EachSpentDay(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
 	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.Range(account)) {
 		if err != nil {
 			return store.AsProblem(err)
@@ -88,31 +89,33 @@ func EachSpent(ctx context.Context, s store.Lister, account string, fn func(day 
 	return nil
 }
 
-// EachPaid calls fn with the hours of an account between from and until, in order. A zero time does not
-// limit the range.
-func EachPaid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+// EachPaidHour calls fn with the hours of an account between from and until, in order. A zero time
+// does not limit the range.
+func EachPaidHour(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return eachHour(ctx, s, PaidDocs, account, from, until, fn)
 }
 
-func EachBySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
+func EachSubjectHour(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return eachHour(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
-// EachOwned calls fn with the hours of the vacants of a tenant, or of the operator if tenant is empty.
-func EachOwned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
+// EachOwnedHour calls fn with the hours of the vacants of a tenant, or of the operator if tenant is
+// empty.
+func EachOwnedHour(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
 	return eachHour(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-// maxDayDocs limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that are
-// called in every hour of a day.
+// maxDayDocs limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that
+// are called in every hour of a day.
 const maxDayDocs = 2400
 
 // CallsOfDay returns the number of decided calls per vacant of a tenant on the UTC day of now. An
-// empty tenant means the operator. If there are more than maxDayDocs documents, CallsOfDay returns nil.
+// empty tenant means the operator. If there are more than maxDayDocs documents, CallsOfDay returns
+// nil.
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	docCount, errTooMany := 0, errors.New("enough")
-	err = EachOwned(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
+	err = EachOwnedHour(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
 		if docCount++; docCount > maxDayDocs {
 			return errTooMany
 		}

@@ -208,12 +208,12 @@ func (w *world) check() {
 		}
 	}
 	ctx := context.Background()
-	w.must(usage.EachOwned(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
+	w.must(usage.EachOwnedHour(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
 	for n := range byte(accounts) {
 		id := hex.EncodeToString(firstOf([32]byte{1 + n}))
-		w.must(usage.EachPaid(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
+		w.must(usage.EachPaidHour(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
 		var spent money.Amount
-		w.must(usage.EachSpent(ctx, w.file, id, func(_ time.Time, amount money.Amount) error {
+		w.must(usage.EachSpentDay(ctx, w.file, id, func(_ time.Time, amount money.Amount) error {
 			spent += amount
 			return nil
 		}))
@@ -366,10 +366,10 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		want := tt.unreported * 3 / 2
 		check := func(when string) {
 			var owned, paid uint64
-			w.must(usage.EachOwned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.UnreportedAnswers; return nil }))
+			w.must(usage.EachOwnedHour(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.UnreportedAnswers; return nil }))
 			for n := range byte(accounts) {
 				id := hex.EncodeToString(firstOf([32]byte{1 + n}))
-				w.must(usage.EachPaid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.UnreportedAnswers; return nil }))
+				w.must(usage.EachPaidHour(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.UnreportedAnswers; return nil }))
 			}
 			if owned != want || paid != want {
 				t.Errorf("%s: %d owned and %d paid answers are unreported %s, want %d", tt.name, owned, paid, when, want)

@@ -110,9 +110,9 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolveVacants replaces the names in a.Vacants with ids. a is the agent of self, whose ID, Tenant
-// and Parent must be set. The Asker must know each of these vacants unless it is public, and self
-// must be allowed to ask each of them.
+// resolveVacants replaces the names in a.Vacants with ids. self is the vacant that gets the agent
+// a; only its ID, Tenant and Parent are used. The Asker must know each named vacant that is not
+// public, and self must be allowed to ask it.
 func (v *Directory) resolveVacants(ctx context.Context, asker Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, nameOrID := range a.Vacants {
@@ -162,19 +162,19 @@ func (v *Directory) findForeignTool(ctx context.Context, tenant string, self *Re
 		isMissing = err == nil && !(isAllowed && r.State.CanBeCalled())
 	}
 	if isMissing {
-		return Record{}, problem.New(problem.NotFound, "expected a vacant of %s, or a public one of this host, got %s", tenant, quoteTruncated(query))
+		return Record{}, problem.New(problem.NotFound, "expected a vacant of %s, or a public vacant of this host, got %s", tenant, quoteTruncated(query))
 	}
 	return r, err
 }
 
-// FindAskable returns the record of a vacant that the agent of asker may ask now. If the vacant cannot
-// be called or asker may not ask it, ok is false.
+// FindAskable returns the record of a vacant that the agent of asker may ask now. If the vacant
+// cannot be called or asker may not ask it, ok is false.
 func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
-	self, ok, err := v.Show(ctx, asker)
+	self, ok, err := v.FindCached(ctx, asker)
 	if err != nil || !ok {
 		return Record{}, false, err
 	}
-	r, ok, err = v.Show(ctx, id)
+	r, ok, err = v.FindCached(ctx, id)
 	if err == nil && ok && r.State.CanBeCalled() {
 		ok, err = v.mayAsk(ctx, &self, &r)
 		return r, ok, err
@@ -182,9 +182,10 @@ func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r R
 	return Record{}, false, err
 }
 
-// mayAsk reports whether the agent of self may ask r, which is always true for children and siblings of
-// self. If r admits other callers, the agent may also ask r if r is public, belongs to the same tenant or
-// is the parent of self. Vacants of the operator may ask the vacants of all tenants.
+// mayAsk reports whether the agent of self may ask r. It may always ask children and siblings of
+// self. It may ask another vacant that accepts calls from outside its tree if that vacant is
+// public, belongs to the same tenant or is the parent of self. A vacant of the operator may ask
+// vacants of all tenants.
 func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil

@@ -43,8 +43,8 @@ func (a Asker) chooser() outbound.URLChooser {
 	return outbound.Stranger
 }
 
-// unknownError returns the error for a lookup of what if the Asker a knows no such vacant. A tenant always
-// gets the same error, even if the name or id in what is malformed. Other askers get err.
+// unknownError returns the error for a lookup of nameOrID if the Asker knows no such vacant. A
+// tenant always gets the same error, even if nameOrID is malformed. Other askers get err.
 func (a Asker) unknownError(nameOrID string, err error) error {
 	if a.kind == kindTenant {
 		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, quoteTruncated(nameOrID))
@@ -52,12 +52,10 @@ func (a Asker) unknownError(nameOrID string, err error) error {
 	return err
 }
 
-// The index of names has a partition for each tenant. Tombstones without a name follow the names,
-// because '~' sorts after all characters of a name, and names that were given up by a rename follow
-// the tombstones. A page of a tenant's vacants therefore reads only the documents that it shows,
-// and its cursor contains only the last document of the page, which belongs to the tenant. Cursors
-// need no signature of the host, because a forged cursor is only another position among the same
-// vacants.
+// The index has a partition for each tenant. It lists first the names of the tenant's vacants, then
+// tombstones without a name, and last the names that were given up by a rename. ('~' sorts after
+// all characters of a name.) A page therefore reads only documents of the tenant. Cursors need no
+// signature, because a forged cursor is only another position among these documents.
 const (
 	tombstoneSortPrefix = "~"
 	reservedSortPrefix  = "~~"

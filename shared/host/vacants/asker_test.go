@@ -71,7 +71,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 		}
 	}
 	if r, err := v.Find(t.Context(), acme, renamed.ID.String()[:6]); err != nil || r.ID != renamed.ID {
-		t.Errorf("Find() of the beginning of an id = %v, %v", r, err)
+		t.Errorf("Find() of the prefix of an id = %v, %v", r, err)
 	}
 }
 

@@ -15,13 +15,13 @@ import (
 )
 
 // Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all changes of state, it has no effect if
-// the vacant is already in this state, so a command with an unknown outcome can be repeated.
+// the vacant is already in the new state, so a command with an unknown outcome can be repeated.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.changeState(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
 			return lifecycle.Hibernating, nil
 		}
-		return s, problem.New(problem.Conflict, "only a vacant that answers calls")
+		return s, problem.New(problem.Conflict, "only a vacant that answers calls can be paused")
 	})
 }
 
@@ -47,7 +47,7 @@ func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) 
 func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	return v.changeState(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
-			return s, problem.New(problem.Conflict, "it is closed for good")
+			return s, problem.New(problem.Conflict, "an archived vacant never changes its state")
 		}
 		return lifecycle.Sunk, nil
 	})
@@ -59,8 +59,8 @@ func (v *Directory) Archive(ctx context.Context, id identity.ID) (Record, error)
 	})
 }
 
-func (v *Directory) changeState(ctx context.Context, id identity.ID, target lifecycle.State, verb string, nextState func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
-	return v.changeRecordState(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
+func (v *Directory) changeState(ctx context.Context, id identity.ID, target lifecycle.State, participle string, nextState func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
+	return v.changeRecordState(ctx, id, participle, func(r *Record) (lifecycle.State, error) {
 		if r.State == target {
 			return target, nil
 		}
@@ -68,12 +68,12 @@ func (v *Directory) changeState(ctx context.Context, id identity.ID, target life
 	})
 }
 
-func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, verb string, nextState func(*Record) (lifecycle.State, error)) (Record, error) {
+func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, participle string, nextState func(*Record) (lifecycle.State, error)) (Record, error) {
 	return v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
 		oldState := r.State
 		newState, err := nextState(r)
 		if err != nil {
-			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, oldState, verb)
+			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, oldState, participle)
 		}
 		if newState == oldState {
 			return nil, nil
@@ -83,10 +83,10 @@ func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, verb 
 	})
 }
 
-// RaiseFloors raises the Floor of all vacants that are not terminal (SUNK or ARCHIVED), because a store
-// that was restored from a backup does not know which envelopes were accepted after the backup. Calls
-// that are signed at or before the Floor are refused, so callers must wait until it has passed, or sign
-// with a later time. If RaiseFloors is repeated after an error, it sets a later Floor.
+// RaiseFloors raises the Floor of all vacants that are not terminal (SUNK or ARCHIVED) after a
+// restore from a backup. The restored store does not know which envelopes were accepted after the
+// backup, so calls that are signed at or before the Floor are refused. If RaiseFloors is repeated
+// after an error, it sets later Floors.
 func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
 	_, err = v.forEachVacant(ctx, OperatorAsker(), func(n namedVacant) (bool, error) { return v.raiseFloor(ctx, n, &total) })
 	return total, err
@@ -131,13 +131,13 @@ func (v *Directory) raiseFloor(ctx context.Context, n namedVacant, total *RaiseR
 	return true, nil
 }
 
-// newFloor returns a time after all envelopes that a host can have accepted so far, because envelopes
-// may be signed up to call.MaxSkew in the future.
+// newFloor returns the latest signing time of any envelope that a host can have accepted so far. An
+// envelope may be signed up to call.MaxSkew in the future.
 func (v *Directory) newFloor() time.Time { return v.now().Add(call.MaxSkew) }
 
-// changeRecord applies decide to the record of id. It commits the record together with the logbook entry
-// that decide returns. If the entry is nil, the record does not change. After a conflict, decide is
-// called again until ctx ends.
+// changeRecord applies decide to the record of id. It commits the record together with the logbook
+// entry that decide returns. If the entry is nil, the record does not change. After a conflict,
+// decide is called again until ctx ends.
 func (v *Directory) changeRecord(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -254,13 +254,13 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 	return e, nil
 }
 
-// UpdateCardURLs signs every card again that contains a different URL than this host's, adds a logbook
-// entry for each, and returns their number. A host calls it when it starts. Terminal vacants keep
-// their cards. After an error it continues with the next vacant, and returns all errors. If the
-// vacant did not sign the card or the capability differs from the record, the error is Damaged,
-// because a new signature would make a forged text valid.
-func (v *Directory) UpdateCardURLs(ctx context.Context) (signed int, err error) {
-	base, err := v.requireBase(ctx)
+// UpdateCardURLs replaces every card that does not contain this host's URL, and records each new
+// card in its vacant's logbook. It returns the number of new cards. Terminal vacants keep their
+// cards. After an error, UpdateCardURLs continues with the next vacant, and returns all errors. If
+// a card lacks its vacant's signature or differs from the record, the error is Damaged, because a
+// new signature would make a forged text valid.
+func (v *Directory) UpdateCardURLs(ctx context.Context) (signedCount int, err error) {
+	base, err := v.requireBaseURL(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -274,8 +274,8 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 		if r.State.IsRetired() {
 			return nil, nil
 		}
-		// The state of the publication is read after the record, so that a concurrent publication
-		// conflicts with this commit.
+		// The record must be read before the publication. Otherwise, a concurrent publication would
+		// not conflict with this commit.
 		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}
@@ -292,9 +292,9 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 	return changed && err == nil, err
 }
 
-// currentCard returns r's card for the base URL, the capability and the substrates, and signs it again
-// if one of them has changed. If the substrates are nil, the new card has the substrates of the old
-// card, because a plan changes the substrate but not the card.
+// currentCard returns r's card if it has the given base URL, capability and substrates. Otherwise,
+// it signs a new card and stores it in r. If cardSubstrates is nil, the substrates of the card do
+// not change, because a plan changes the substrate of a vacant but not its card.
 func (v *Directory) currentCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {

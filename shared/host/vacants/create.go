@@ -20,11 +20,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another host. The
-// vacant's logbook is continued, and the chains of its calls are stored.
+// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another
+// host. The vacant's logbook is continued, and the chains of its calls are stored.
 type CreateSpec struct {
-	// Asker is the party that creates the vacant and that chose Substrate and Agent. It must be allowed
-	// to know the vacants in Agent.Vacants, except public vacants.
+	// Asker is the party that creates the vacant and that chose Substrate and Agent. It must be
+	// allowed to know the vacants in Agent.Vacants, except public vacants.
 	Asker      Asker
 	Name       string
 	Capability string
@@ -37,11 +37,11 @@ type CreateSpec struct {
 
 	Key     *identity.Key   // nil creates a new key
 	Logbook []logbook.Entry // only with a Key, may be empty
-	// Manifest makes the vacant a child. It requires a Key. It may be nil if the registry has the
-	// manifest. If the logbook starts with BIRTH, a given or registered manifest is required.
+	// Manifest makes the vacant a child and requires a Key. If the logbook starts with BIRTH,
+	// Manifest may be nil only if the registry has the manifest.
 	Manifest *composite.Manifest
-	// Chains contains the states of the vacant's calls to others, by the called vacant (bundle.Chain). It
-	// requires a Key.
+	// Chains maps each vacant that this vacant has called to the state of the calls (bundle.Chain).
+	// It requires a Key.
 	Chains map[identity.ID][]byte
 }
 
@@ -60,7 +60,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	base, err := v.requireBase(ctx)
+	base, err := v.requireBaseURL(ctx)
 	if err != nil {
 		return Record{}, err
 	}
@@ -153,7 +153,8 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 		if v.Registry == nil || s.Key == nil {
 			return created, firstEntry, nil
 		}
-		// The imported manifest or, if AddManifest does not add it, the registered manifest determines the parent.
+		// The imported manifest determines the parent. If AddManifest does not add it, the
+		// registered manifest does.
 		if m := s.Manifest; m != nil {
 			added, err := v.Registry.AddManifest(ctx, tx, m)
 			if err != nil {
@@ -183,7 +184,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 }
 
 func (v *Directory) sealKey(ctx context.Context, r *Record, importedKey *identity.Key) (key *identity.Key, wipe func(), err error) {
-	// If given is nil, sealKey creates a key, which wipe destroys.
+	// If importedKey is nil, sealKey creates a key, which wipe destroys.
 	if key, wipe = importedKey, func() {}; key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return nil, nil, err
@@ -197,10 +198,10 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, importedKey *identit
 	return key, wipe, err
 }
 
-// commitNew creates a vacant in one commit, while it locks the logbooks of the vacants in locks.
-// The function add returns the vacant and its first logbook entry, and adds the other writes to tx.
-// Before a retry, the function find returns the vacant if another host or an earlier run of the
-// command has created it.
+// commitNew creates a vacant in one commit, while it holds the logbook locks of the vacants in
+// locks. The function add returns the vacant and its first logbook entry, and adds the other writes
+// to tx. After a conflict, commitNew calls find before it retries. The function find returns the
+// vacant if another host or an earlier run of the command has created it.
 func (v *Directory) commitNew(ctx context.Context, asker Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
 	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
@@ -245,9 +246,9 @@ func (v *Directory) commitNew(ctx context.Context, asker Asker, key *identity.Ke
 	if v.URL != "" {
 		return r, nil
 	}
-	// SetURL stores the host's URL before it searches for cards, and may have missed r. If this
-	// process crashes now, a repeated SetURL finds the card.
-	if newBase, err := v.requireBase(ctx); err != nil || newBase == base {
+	// A concurrent SetURL may have searched for cards before r existed, so the URL is compared
+	// again. If this process crashes now, a repeated SetURL finds the card.
+	if newBase, err := v.requireBaseURL(ctx); err != nil || newBase == base {
 		return r, err
 	} else if _, err := v.updateCardURL(ctx, r.ID, newBase); err != nil {
 		return Record{}, err
@@ -323,7 +324,7 @@ func (v *Directory) prepareCreation(s CreateSpec) (r Record, cardSubstrates []st
 
 // findExisting returns the vacant that an earlier run of the command created with the same key, or
 // the zero Record if r can be created. Otherwise, the error contains the reason. For a vacant of
-// another tenant it contains only the id, although the caller has the key.
+// another tenant it contains only the id.
 func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) (existing Record, err error) {
 	found, ok, err := v.readRecord(ctx, r.ID)
 	if err != nil {
@@ -339,15 +340,15 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) 
 	case ok:
 		return Record{}, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), found.Name)
 	}
-	_, err = v.checkName(ctx, v.Store, s.Asker, r.Name, r)
+	_, err = v.checkNameAvailable(ctx, v.Store, s.Asker, r.Name, r)
 	return Record{}, store.AsProblem(err)
 }
 
-// importLogbook stores the entries of an imported logbook, with one commit per entry. A logbook
-// without a record is not a vacant yet, so after a crash the repeated import finds the entries.
-// The stored entries must be a prefix of the import, or the import must be a prefix of the stored
-// entries. importLogbook sets the state of r to the state at the end of the logbook. It returns the
-// kind of the first entry, or "" if the logbook is empty.
+// importLogbook stores the entries of an imported logbook, with one commit per entry. Stored
+// entries are not a vacant until the record is stored, so a repeated import can continue after a
+// crash. The stored entries must be a prefix of the import, or the import must be a prefix of the
+// stored entries. importLogbook sets the state of r to the state at the end of the logbook. It
+// returns the kind of the first entry, or "" if the logbook is empty.
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (firstKind string, err error) {
 	storedEntries, err := v.readLogbook(ctx, r.ID)
 	if err != nil {
@@ -388,7 +389,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 		}
 		err = v.updater().Commit(ctx, store.Append{Stream: s, Position: uint64(i) + 1, WriteID: writeID, Data: data})
 		var takenErr *store.TakenError
-		// The same import may run twice.
+		// A concurrent run of the same import may have stored the entry.
 		if err != nil && !(errors.As(err, &takenErr) && bytes.Equal(takenErr.Occupant.Data, data)) {
 			return "", store.AsProblem(err)
 		}

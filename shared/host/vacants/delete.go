@@ -16,14 +16,11 @@ import (
 )
 
 // Delete destroys the seed, the card, the imported chains and the call statistics of an ARCHIVED
-// vacant. Its rows and its logbook remain. A tombstone also remains, which reserves the id forever
-// and answers calls with 410. The name stays reserved for the tenant. The last logbook entry
-// records the deletion and is signed before the key is destroyed.
-//
-// The tombstone is written last, in one commit with this entry. If a deletion was interrupted,
-// repeating the command completes it. Repeating it later has no effect. A parent cannot be deleted
-// before its children on this host, because they could then never graduate. Other instances remove
-// the key from memory within KeyTTL.
+// vacant. Its rows, its logbook and a tombstone remain. The tombstone reserves the id forever, and
+// the name stays reserved for the tenant. The last logbook entry records the deletion. It is signed
+// before the key is destroyed, and committed last, together with the tombstone. Repeating the
+// command completes an interrupted deletion. A parent with children on this host cannot be deleted,
+// because they could then never graduate. Other instances remove the key from memory within KeyTTL.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.getAsOperator(ctx, id)
 	if err == nil && !r.IsDeleted() {
@@ -104,10 +101,9 @@ func (v *Directory) checkChildless(ctx context.Context, r *Record) error {
 }
 
 const (
-	// maxEdges limits the edges (links from a parent to a child in the registry) that are followed,
-	// because the holder of the parent's key can create any number of edges to children that do not
-	// exist. Beyond this limit, all vacants on this host are read instead, whose number the operator
-	// controls.
+	// maxEdges limits the edges (links from a parent to a child in the registry) that are followed.
+	// The holder of the parent's key can create any number of edges to children that do not exist.
+	// If the limit is reached before a child is found, all vacants on this host are read instead.
 	maxEdges           = 1000
 	maxNamedChildren   = 3 // maximum number of children that an error names
 	maxConcurrentReads = 16
@@ -126,8 +122,8 @@ func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identit
 }
 
 // listChildNames returns the names of parent's children among the ids that list returns. It stops
-// when it has more than maxNamedChildren names, and limit limits the ids that it reads. It does not
-// name children of other tenants. isComplete reports whether it has seen all ids.
+// when it has more than maxNamedChildren names or has read at least limit ids. It does not name
+// children of other tenants. isComplete reports whether it has read all ids.
 func (v *Directory) listChildNames(ctx context.Context, parent *Record, list idLister, limit int) (names []string, isComplete bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil

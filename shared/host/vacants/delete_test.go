@@ -84,7 +84,7 @@ func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 			t.Errorf("%s() = %d, %v, want nothing to do", what, n, err)
 		}
 	}
-	if open, err := v.Open(t.Context(), 10); err != nil || len(open) != 0 {
+	if open, err := v.ListOpen(t.Context(), 10); err != nil || len(open) != 0 {
 		t.Errorf("Open() = %v, %v, want none", open, err)
 	}
 }

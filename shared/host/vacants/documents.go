@@ -51,15 +51,15 @@ var (
 			return err
 		},
 	}
-	// ChainDocs contains the states of an imported vacant's calls to others, by the called vacant
-	// (bundle.Chain).
+	// ChainDocs contains the state of an imported vacant's calls to another vacant (bundle.Chain).
+	// The key contains both vacants.
 	ChainDocs = store.DocKind[[]byte]{
 		Shape: store.Shape{Name: "chain of an imported vacant", Partition: vacantPartition, Sort: "chain#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.BytesCodec(),
 	}
-	// ForgetDocs contains the times before which a vacant's agent has forgotten a caller's thread
+	// ForgetMarkDocs contains the times before which a vacant's agent has forgotten a caller's thread
 	// (ForgetAnswers). The key contains the caller and the hash of the thread.
-	ForgetDocs = store.DocKind[forgetMark]{
+	ForgetMarkDocs = store.DocKind[forgetMark]{
 		Shape: store.Shape{Name: "mark of what is forgotten", Partition: vacantPartition, Sort: "forget#*#*", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
 		Codec: store.JSONCodec[forgetMark](1),
 	}
@@ -75,8 +75,8 @@ var (
 		Codec:    store.JSONCodec[nameOwner](1),
 		KeyParts: func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
 	}
-	// NamelessTombstoneDocs contains the tombstones whose names were released or belong to other vacants now,
-	// so that ListAll finds them.
+	// NamelessTombstoneDocs lists, for ListAll, the deleted vacants whose names were released or
+	// now belong to other vacants.
 	NamelessTombstoneDocs = store.DocKind[identity.ID]{
 		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
 		Codec: idCodec,
@@ -95,7 +95,7 @@ var (
 			return err
 		},
 	}
-	// ReadyDocs is written to check that a host can write.
+	// ReadyDocs contains the time at which a host last checked that it can write.
 	ReadyDocs = store.DocKind[time.Time]{
 		Shape: store.Shape{Name: "mark of a host that can write", Partition: hostPartition, Sort: "ready", Verify: store.VerifySkip},
 		Codec: store.Codec[time.Time]{

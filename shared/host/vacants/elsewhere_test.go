@@ -26,7 +26,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
 	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), IdempotencyKey: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
 	must(t, e.Sign(t.Context(), key))
-	must(t, errorOf(handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature})))
+	must(t, errorOf(handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, IdempotencyKey: "r", Signature: e.Signature})))
 	if r, err := v.Get(t.Context(), vacants.OperatorAsker(), id); err != nil || r.State != lifecycle.Active {
 		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
 	}

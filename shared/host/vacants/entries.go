@@ -18,9 +18,9 @@ type LogEntry struct {
 	Payload []byte // created by a constructor of package logbook
 }
 
-// AppendEntries appends one entry to each of two logbooks together with other writes in one commit. If
-// second is the zero value, it is omitted. Entries retries conflicts on the logbooks until ctx
-// ends, and returns conflicts of the other writes unchanged.
+// AppendEntries appends one entry to each of two logbooks together with other writes in one commit.
+// If second is the zero value, it is omitted. AppendEntries retries conflicts on the logbooks until
+// ctx ends, and returns conflicts of the other writes unchanged.
 func (v *Directory) AppendEntries(ctx context.Context, first, second LogEntry, otherWrites ...store.Write) error {
 	logEntries := []LogEntry{first}
 	if second.Kind != "" {
@@ -84,8 +84,8 @@ func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error
 	return v.newLogbookRow(ctx, signer, &entry{e.Kind, e.Payload})
 }
 
-// WithSigner calls fn with the signer of a vacant on this host. It is only for the host itself. Handlers
-// must not give a signer to a client.
+// WithSigner calls fn with the signer of a vacant on this host. It is only for the host itself.
+// Handlers must not give a signer to a client.
 func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
@@ -97,8 +97,8 @@ func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(iden
 func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.sealedSeed) }
 
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
-	// A record that is a second old is safe, because a key never changes and a commit by a deleted
-	// vacant conflicts.
+	// The record may be a second old. A key never changes, and a commit by a vacant that was
+	// deleted since then conflicts.
 	m, err := v.lookupCached(ctx, id, false)
 	switch {
 	case err != nil:

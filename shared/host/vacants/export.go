@@ -29,7 +29,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, err
 	}
 	defer key.Wipe()
-	base, err := v.Base(ctx)
+	base, err := v.BaseURL(ctx)
 	if err != nil {
 		return nil, Record{}, err
 	}

@@ -467,7 +467,7 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 	if entries[0].Kind != logbook.KindBirth {
 		return
 	}
-	if above, ok, err := v.Show(t.Context(), *r.Parent); err != nil || !ok || !above.HasKin {
+	if above, ok, err := v.FindCached(t.Context(), *r.Parent); err != nil || !ok || !above.HasKin {
 		t.Errorf("the parent of %v: hosted %t, kin %t, %v", r, ok, above.HasKin, err)
 	}
 	spawned := 0
@@ -477,7 +477,7 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 		}
 		says, err := logbook.ParseSpawn(e.Payload)
 		must(t, err)
-		if says.Child == r.ID && says.Path == string(m.Manifest.BirthPath) {
+		if says.Child == r.ID && says.BirthPath == string(m.Manifest.BirthPath) {
 			spawned++
 		}
 	}

@@ -112,8 +112,8 @@ func (v *Directory) findExact(ctx context.Context, asker Asker, nameOrID string)
 	return v.GetByName(ctx, asker, nameOrID)
 }
 
-// List returns a page of the records of vacants that the Asker knows and that are not deleted,
-// ordered by name, and the cursor of the next page, or "" after the last page. A page may be short
+// List returns a page of the vacants that the Asker knows and that are not deleted, ordered by
+// name. It also returns the cursor of the next page, or "" after the last page. A page may be short
 // or empty although more pages follow. A tenant's page may lack vacants that were created within
 // the last second.
 func (v *Directory) List(ctx context.Context, asker Asker, cursor string, n int) ([]Record, string, error) {
@@ -222,9 +222,9 @@ func checkPage(cursor string, n int) error {
 	return err
 }
 
-// forEachVacant calls fn for all vacants that the Asker knows, in the order of their names, and returns the
-// number of vacants for which fn returns true. After an error of fn, it continues with the next
-// vacant, and returns all errors.
+// forEachVacant calls fn for all vacants that the Asker knows, in the order of their names, and
+// returns the number of vacants for which fn returns true. After an error of fn, it continues with
+// the next vacant, and returns all errors.
 func (v *Directory) forEachVacant(ctx context.Context, asker Asker, fn func(namedVacant) (bool, error)) (count int, err error) {
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]namedVacant, string, error) {

@@ -15,7 +15,7 @@ import (
 // wildcard replaces the caller or the thread in the key of a mark for all callers or threads.
 const wildcard = "*"
 
-func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
+func forgetMarkKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 	// A nil caller means all callers, and a nil thread means all threads.
 	callerPart, threadPart := wildcard, wildcard
 	if caller != nil {
@@ -25,7 +25,7 @@ func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 		sum := sha256.Sum256([]byte(*thread))
 		threadPart = hex.EncodeToString(sum[:])
 	}
-	return ForgetDocs.Key(id.String(), callerPart, threadPart)
+	return ForgetMarkDocs.Key(id.String(), callerPart, threadPart)
 }
 
 // forgetMark records the time of a call of ForgetAnswers.
@@ -34,19 +34,19 @@ type forgetMark struct {
 }
 
 // ForgetAnswers makes id's agent forget its answers so far to a caller in a thread. If caller is
-// nil, it applies to all callers, and if thread is nil, to all threads. The texts remain stored
-// until the keys of their days are destroyed. ForgetAnswers can be repeated.
+// nil, the agent forgets its answers to all callers. If thread is nil, it forgets all threads. The
+// texts remain stored until the keys of their days are destroyed. ForgetAnswers can be repeated.
 func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return r, err
 	}
 	return r, store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, forgetKey(id, caller, thread))
+		d, err := tx.Doc(ctx, forgetMarkKey(id, caller, thread))
 		if err != nil {
 			return err
 		}
-		ForgetDocs.Put(tx, store.Doc{Key: d.Key}, forgetMark{v.now()})
+		ForgetMarkDocs.Put(tx, store.Doc{Key: d.Key}, forgetMark{v.now()})
 		return nil
 	}))
 }
@@ -54,12 +54,12 @@ func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *i
 // ForgottenUntil returns the time before which id's agent has forgotten a caller's thread, or the
 // zero time.
 func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
-	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
+	keys := []store.Key{forgetMarkKey(id, nil, nil), forgetMarkKey(id, &caller, nil), forgetMarkKey(id, nil, &thread), forgetMarkKey(id, &caller, &thread)}
 	marks := make([]forgetMark, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, k := range keys {
 		g.Go(func() (err error) {
-			marks[i], _, err = ForgetDocs.Get(ctx, v.Store, k)
+			marks[i], _, err = ForgetMarkDocs.Get(ctx, v.Store, k)
 			return store.AsProblem(err)
 		})
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Graduation describes a closed child that has passed the gate, which checks whether it may become public.
+// Graduation describes a closed child that has passed the gate, which checks whether it may become
+// public.
 type Graduation struct {
 	Request   composite.GraduationRequest // signed by both parties
 	Artefacts Artefacts
@@ -31,15 +32,15 @@ type Artefacts struct {
 	ManifestParent, ManifestChild []byte
 	// Card is the serialized card of a child on another host. The fields after Card belong to the
 	// child's register event.
-	Card      []byte
-	Time      int64 // Unix milliseconds
-	ActorSeq  int64
-	Key       string
-	Signature []byte
+	Card           []byte
+	Time           int64 // Unix milliseconds
+	ActorSeq       int64
+	IdempotencyKey string
+	Signature      []byte
 }
 
 func (a *Artefacts) IsZero() bool {
-	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.Key == ""
+	return len(a.ManifestParent)+len(a.ManifestChild)+len(a.Card)+len(a.Signature) == 0 && a.Time == 0 && a.ActorSeq == 0 && a.IdempotencyKey == ""
 }
 
 type GraduationResult struct {
@@ -65,15 +66,10 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 	}, nil
 }
 
-// AddGraduation adds to tx the writes that make a closed child public: the open manifest, the
-// records of child and parent with an entry in both logbooks, the card with its endpoint, and the
-// register event. It omits the record and the entry of a party that is not hosted here. The caller
+// AddGraduation adds to tx the writes that make a closed child public: the open manifest, the card
+// with its endpoint, the register event, and the record and a logbook entry of each party that is
+// hosted here. It checks again everything that may have changed since the gate's checks. The caller
 // must hold the locks of LockGraduation until tx is committed.
-//
-// AddGraduation checks again everything that may have changed since the gate's checks. The kind of an error is
-// Consent, NotFound for an unknown child, Graduated for an open child, Revoked, Conflict for a
-// party that cannot be called or a parent that is a closed child, and Malformed for a missing
-// signature of a party on another host.
 func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (GraduationResult, error) {
 	p, err := v.planGraduation(ctx, &g)
 	if err != nil {
@@ -104,40 +100,39 @@ type graduationPlan struct {
 
 func (v *Directory) planGraduation(ctx context.Context, g *Graduation) (*graduationPlan, error) {
 	p := &graduationPlan{Graduation: *g}
-	r := &p.Request
-	if err := r.Verify(); err != nil {
+	request := &p.Request
+	if err := request.Verify(); err != nil {
 		return nil, err
 	}
-	doc, ok, err := v.Manifest(ctx, r.ChildID)
+	doc, ok, err := v.Manifest(ctx, request.ChildID)
 	switch {
 	case err != nil:
 		return nil, err
 	case !ok:
-		return nil, registry.UnknownChildError(r.ChildID)
-	case doc.Manifest.ParentID != r.ParentID:
-		return nil, problem.New(problem.ConsentRequired, "graduation request names the parent %s, the manifest %s", r.ParentID.Short(), doc.Manifest.ParentID.Short())
+		return nil, registry.UnknownChildError(request.ChildID)
+	case doc.Manifest.ParentID != request.ParentID:
+		return nil, problem.New(problem.ConsentRequired, "graduation request names the parent %s, the manifest %s", request.ParentID.Short(), doc.Manifest.ParentID.Short())
 	}
 	p.oldManifest = doc.Manifest
-	revoked, err := v.Registry.AreRevoked(ctx, r.ParentID, r.ChildID)
+	revoked, err := v.Registry.AreRevoked(ctx, request.ParentID, request.ChildID)
 	if err != nil {
 		return nil, err
 	}
-	for i, id := range []identity.ID{r.ParentID, r.ChildID} {
+	for i, id := range []identity.ID{request.ParentID, request.ChildID} {
 		if revoked[i] {
 			return nil, problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 		}
 	}
-	if p.parent, p.hasParent, err = v.findParty(ctx, r.ParentID); err != nil {
+	if p.parent, p.hasParent, err = v.findParty(ctx, request.ParentID); err != nil {
 		return nil, err
 	}
-	if p.child, p.hasChild, err = v.findParty(ctx, r.ChildID); err != nil {
+	if p.child, p.hasChild, err = v.findParty(ctx, request.ChildID); err != nil {
 		return nil, err
 	}
 	if !p.hasParent && !p.hasChild {
-		return nil, registry.UnknownChildError(r.ChildID)
+		return nil, registry.UnknownChildError(request.ChildID)
 	}
-	// The public card would name the parent, but a closed child must look as if it were not hosted
-	// here.
+	// A closed parent must look as if it were not hosted here, but the public card would name it.
 	isParentClosed := p.parent.Closed
 	if !p.hasParent {
 		parentManifest, ok, err := v.Manifest(ctx, p.Request.ParentID)
@@ -219,7 +214,7 @@ func (v *Directory) preparePublicCard(ctx context.Context, p *graduationPlan) er
 	if err := checkCapability(p.Request.CapabilityText); err != nil {
 		return err
 	}
-	base, err := v.requireBase(ctx)
+	base, err := v.requireBaseURL(ctx)
 	if err != nil {
 		return err
 	}
@@ -233,7 +228,7 @@ func (v *Directory) addRegistration(ctx context.Context, p *graduationPlan) erro
 	publication.State, publication.Visibility, publication.Name = lifecycle.Active, lifecycle.Public, p.child.Name
 	if !p.hasChild {
 		a := &p.Artefacts
-		publication.Time, publication.ActorSeq, publication.Key, publication.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
+		publication.Time, publication.ActorSeq, publication.IdempotencyKey, publication.Signature = a.Time, a.ActorSeq, a.IdempotencyKey, a.Signature
 	} else {
 		registration, _, err := v.Registry.Get(ctx, p.child.ID)
 		if err != nil {
@@ -255,7 +250,7 @@ func (v *Directory) addRegistration(ctx context.Context, p *graduationPlan) erro
 		if err := e.Sign(ctx, signer); err != nil {
 			return err
 		}
-		publication.Time, publication.ActorSeq, publication.Key, publication.Signature = e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
+		publication.Time, publication.ActorSeq, publication.IdempotencyKey, publication.Signature = e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
 	}
 	receipt, err := v.Registry.Graduate(ctx, p.tx, *publication, p.result.Manifest, p.hasChild)
 	if err != nil && p.hasChild {

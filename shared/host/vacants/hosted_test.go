@@ -206,7 +206,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				switch want {
 				case no:
 					wantKind(t, command, err, problem.Conflict)
-					says := map[string]string{"delete": "only one that is ARCHIVED can be deleted", "pause": "it cannot be paused", "resume": "it cannot be resumed", "sink": "it cannot be sunk", "archive": "it cannot be archived"}[command]
+					says := map[string]string{"delete": "only a vacant that is ARCHIVED can be deleted", "pause": "it cannot be paused", "resume": "it cannot be resumed", "sink": "it cannot be sunk", "archive": "it cannot be archived"}[command]
 					if text := problem.AsError(err).Text(); text != "vacant demo is "+string(state)+"; "+says {
 						t.Errorf("refusal = %q, want the vacant, its state and the command", text)
 					}
@@ -471,7 +471,7 @@ func TestFindTakesNamesIDsAndBeginnings(t *testing.T) {
 			t.Errorf("Find(%s) = %v, %v, want v0", what, r, err)
 		}
 	}
-	short := create(t, v, hex[:8]) // a name has priority over the beginning of an id
+	short := create(t, v, hex[:8]) // a name has priority over the prefix of an id
 	if r, err := v.Find(t.Context(), vacants.OperatorAsker(), hex[:8]); err != nil || r.ID != short.ID {
 		t.Errorf("Find(%s) = %v, %v, want the vacant of that name", hex[:8], r, err)
 	}
@@ -754,7 +754,7 @@ func TestTheMemoryIsBounded(t *testing.T) {
 func TestOpenNamesTheVacantsThatAreNotClosed(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
-	if got, err := v.Open(t.Context(), 10); err != nil || len(got) != 0 {
+	if got, err := v.ListOpen(t.Context(), 10); err != nil || len(got) != 0 {
 		t.Errorf("Open() of an empty host = %v, %v", got, err)
 	}
 	a, b, c := create(t, v, "a"), create(t, v, "b"), create(t, v, "c")
@@ -762,7 +762,7 @@ func TestOpenNamesTheVacantsThatAreNotClosed(t *testing.T) {
 	do(t, v, b.ID, "pause")
 	for n, want := range map[int][]identity.ID{1: {b.ID}, 2: {b.ID, c.ID}, 9: {b.ID, c.ID}} {
 		for _, v := range []*vacants.Directory{v, host(t, s, va, newClock().now, hostURL)} {
-			got, err := v.Open(t.Context(), n)
+			got, err := v.ListOpen(t.Context(), n)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("Open(%d) = %v (-want +got):\n%s", n, err, diff)
 			}
@@ -789,7 +789,7 @@ func TestStrangersDoNotMakeAHostListItsVacants(t *testing.T) {
 	a := create(t, v, "a").ID
 	ask := func(want ...identity.ID) {
 		t.Helper()
-		got, err := v.Open(t.Context(), 2)
+		got, err := v.ListOpen(t.Context(), 2)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("Open(2) = %v (-want +got):\n%s", err, diff)
 		}

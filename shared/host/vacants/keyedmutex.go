@@ -12,7 +12,7 @@ import (
 
 // keyedMutex serializes the writers of one logbook within a process. Otherwise concurrent writers
 // would conflict and have to read and sign again. Writers in other processes conflict in the store.
-// A caller that also needs the registry's turn must take this lock first.
+// A caller that also needs the registry's turn (AcquireTurn) must take this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
 	locks map[identity.ID]*keyLock

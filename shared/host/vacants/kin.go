@@ -18,11 +18,10 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 	return v.Registry.Manifest(ctx, child)
 }
 
-// Children returns a page of the records of parent's children that are hosted here and that the
-// Asker knows, ordered by id, and the cursor of the next page, or "" after the last page. A page
-// may be short or empty although more pages follow, because an edge may lead to a child on another
-// host or come from a replaced manifest. The cursor is an id in a manifest that the parent has
-// signed.
+// Children returns a page of parent's children that are hosted here and that the Asker knows,
+// ordered by id. It also returns the cursor of the next page, or "" after the last page. A page may
+// be short or empty although more pages follow, because an edge may lead to a child on another host
+// or come from a replaced manifest.
 func (v *Directory) Children(ctx context.Context, asker Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
@@ -47,8 +46,8 @@ func (v *Directory) Children(ctx context.Context, asker Asker, parent identity.I
 	return children, next, nil
 }
 
-// StoreManifest works like AddManifest, for a child that must be hosted here. If the manifest names
-// a different parent than the child has, the error is Conflict.
+// StoreManifest works like AddManifest, but the child must be hosted here. If the manifest names a
+// different parent than the child has, the error is Conflict.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host has no registry")
@@ -63,10 +62,10 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	return v.AddManifest(ctx, m)
 }
 
-// AddManifest stores a manifest in the registry (see registry.AddManifest). The same commit changes
-// the records of child and parent, if they are hosted here: the child's record with an entry in its
-// logbook, and the parent's record with the mark that it has children. A hosted child keeps its
-// first parent.
+// AddManifest stores a manifest in the registry (see registry.AddManifest). If the child is hosted
+// here, the same commit updates its record and its logbook. If the parent is hosted here, the same
+// commit marks it as having children. If a hosted child already has another parent, the manifest is
+// rejected.
 func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -80,7 +79,6 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		if err != nil || !added {
 			return err
 		}
-		// The records of hosted parties also change.
 		child, ok, err := v.readRecord(ctx, m.ChildID)
 		if err != nil {
 			return err
@@ -107,8 +105,8 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 	}))
 }
 
-// checkParent returns an error if the manifest m, which may be nil, names a different parent than r has.
-// Otherwise, the holder of a child's key could escape the parent's manifest with a new parent.
+// checkParent returns an error if the manifest m, which may be nil, names a different parent than r
+// has. Otherwise, the holder of a child's key could escape the parent's manifest with a new parent.
 func (r *Record) checkParent(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil

@@ -524,7 +524,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	if err != nil || r.State != lifecycle.Local || !r.Closed || g.Visibility != lifecycle.Hidden || !g.Closed {
 		t.Errorf("in the end it is %s, closed %t, %s, %v", r.State, r.Closed, g.Visibility, err)
 	}
-	if open, err := moved.Open(t.Context(), 5); err != nil || len(open) != 1 || open[0] == child.ID {
+	if open, err := moved.ListOpen(t.Context(), 5); err != nil || len(open) != 1 || open[0] == child.ID {
 		t.Errorf("Open() = %v, %v, want the parent alone", open, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -757,7 +757,7 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public)}
 	must(t, e.Sign(ctx, child))
 	a := &g.Artefacts
-	a.Card, a.Time, a.ActorSeq, a.Key, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
+	a.Card, a.Time, a.ActorSeq, a.IdempotencyKey, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
 	return g
 }
 

@@ -13,25 +13,25 @@ import (
 
 // A name belongs to the tenant of the vacant that had it first. After a rename or a deletion, only
 // this tenant and the operator may use the name again, in any spelling, until the operator releases
-// it. The reason is that callers without a signature, and tokens, identify a vacant only by its
-// name.
+// it. Otherwise, another tenant could receive the vacant's calls, because tokens and callers
+// without a signature identify a vacant only by its name.
 
 // minSortKey sorts before every id in hex and before every name.
 const minSortKey = "!"
 
 func NamelessTombstoneKey(id identity.ID) store.Key { return NamelessTombstoneDocs.Key(id.String()) }
 
-// NameKey returns the key of the document that maps a name to its vacant. The key contains the name in
-// lower case, so that the second of two commits with spellings of the same name fails. An earlier
-// program allowed names that differ only by case. One of their vacants has this key, and the others
-// have exactNameKey.
+// NameKey returns the key of the document that maps a name to its vacant. The key contains the name
+// in lower case, so two vacants cannot get spellings of the same name. An earlier program allowed
+// names that differ only by case. One of these names has this key, and the others have
+// exactNameKey.
 func NameKey(name string) store.Key { return NameDocs.Key(strings.ToLower(name)) }
 
 func exactNameKey(name string) store.Key { return NameDocs.Key(name) }
 
-// ReadNameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If it does
-// not exist, Version is 0. For every name with two possible keys ReadNameDoc reads both, so that the
-// duration does not reveal which names exist.
+// ReadNameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If the
+// document does not exist, Version is 0. For every name with two possible keys ReadNameDoc reads
+// both, so that the duration does not reveal which names exist.
 func ReadNameDoc(ctx context.Context, reader store.Reader, name string) (store.Doc, error) {
 	d, err := reader.Doc(ctx, NameKey(name))
 	if k := exactNameKey(name); err == nil && k != d.Key {
@@ -62,11 +62,10 @@ type namedTombstone struct {
 	tombstone Record
 }
 
-// checkName returns an error unless r may get a name. The error is registry.NameTakenError if a
-// vacant other than r has a spelling of the name, or if the name belongs to another tenant and the
-// Asker is not the operator. Otherwise, checkName returns the tombstones that have spellings of the
-// name.
-func (v *Directory) checkName(ctx context.Context, reader store.Reader, asker Asker, name string, r *Record) ([]namedTombstone, error) {
+// checkNameAvailable returns the tombstones that have spellings of a name if r may get the name.
+// The error is registry.NameTakenError if another vacant has a spelling of the name, or if the name
+// belongs to another tenant and the Asker is not the operator.
+func (v *Directory) checkNameAvailable(ctx context.Context, reader store.Reader, asker Asker, name string, r *Record) ([]namedTombstone, error) {
 	owner, d, err := NameOwnerDocs.Get(ctx, reader, NameOwnerKey(name))
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func (v *Directory) checkName(ctx context.Context, reader store.Reader, asker As
 }
 
 func (v *Directory) claimName(ctx context.Context, tx *store.Tx, asker Asker, name string, r *Record) error {
-	tombstones, err := v.checkName(ctx, tx, asker, name, r)
+	tombstones, err := v.checkNameAvailable(ctx, tx, asker, name, r)
 	if err != nil {
 		return err
 	}
@@ -120,15 +119,14 @@ func (v *Directory) claimName(ctx context.Context, tx *store.Tx, asker Asker, na
 	return nil
 }
 
-// detachName adds to tx the write that moves a tombstone to NamelessTombstoneDocs, before its name is used or released.
 func (s *namedTombstone) detachName(tx *store.Tx) {
 	id := s.tombstone.ID
 	NamelessTombstoneDocs.Put(tx, store.Doc{Key: NamelessTombstoneKey(id), Index: nameIndexKey(&s.tombstone, tombstoneSortPrefix+id.String())}, id)
 }
 
-// reserveOldName adds to tx the write that reserves the old name of r for r's tenant. k is the key of the
-// name's document. If spellings of the name belong to two tenants, the name is reserved for the
-// operator.
+// reserveOldName adds to tx the write that reserves the old name of r for r's tenant. k is the key
+// of the name's document. If spellings of the name belong to two tenants, the name is reserved for
+// the operator.
 func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {
@@ -152,13 +150,14 @@ func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) 
 type ReservedName struct {
 	Name   string
 	Tenant string
-	// Deleted is the id of the deleted vacant that has the name, or zero after a rename.
-	Deleted identity.ID
+	// DeletedID is the id of the deleted vacant that has the name, or zero after a rename.
+	DeletedID identity.ID
 }
 
-// ReservedNames returns a page of the reserved names of a tenant, or of the operator if tenant is
-// "", and the cursor of the next page, or "" after the last page. A page may be short or empty
-// although more pages follow. It may lack names that were given up within the last second.
+// ReservedNames returns a page of a tenant's reserved names. It also returns the cursor of the next
+// page, or "" after the last page. If tenant is "", the names belong to the operator. A page may be
+// short or empty although more pages follow. It may lack names that were given up within the last
+// second.
 func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
 	start, err := store.ParseCursor(cursor)
 	if err == nil && start.Key.Partition != NameOwnerDocs.Partition {
@@ -210,7 +209,8 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 
 // checkNameQuota returns an error if a tenant would have more names than its quota of vacants.
 // Reserved names are counted, because only the tenant may use them. A reserved name that is used
-// again is not counted twice. The count of vacants (addQuotaUse) limits concurrent changes.
+// again is not counted twice. Concurrent changes may exceed this quota, but addQuotaUse still
+// limits the number of vacants.
 func (v *Directory) checkNameQuota(ctx context.Context, tx *store.Tx, name, tenant string) error {
 	if tenant == "" {
 		return nil
@@ -238,7 +238,7 @@ func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName,
 		if err != nil {
 			return err
 		}
-		tombstones, err := v.checkName(ctx, tx, OperatorAsker(), name, &Record{})
+		tombstones, err := v.checkNameAvailable(ctx, tx, OperatorAsker(), name, &Record{})
 		switch {
 		case problem.Is(err, problem.Conflict):
 			return problem.New(problem.Conflict, "a vacant has the name %s; only a reserved name can be released", name)

@@ -252,12 +252,12 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 		}
 	}
 	for name, tenant := range map[string]string{"SHOP": "acme", "shop": "eve"} {
-		r, ok, err := n.ShowNamed(t.Context(), name)
+		r, ok, err := n.FindCachedByName(t.Context(), name)
 		if err != nil || !ok || r.Name != name || r.Tenant != tenant {
 			t.Errorf("ShowNamed(%s) = %v, %t, %v", name, r, ok, err)
 		}
 	}
-	if _, ok, err := n.ShowNamed(t.Context(), "Shop"); ok || err != nil {
+	if _, ok, err := n.FindCachedByName(t.Context(), "Shop"); ok || err != nil {
 		t.Errorf("ShowNamed(Shop) = %t, %v, want none", ok, err)
 	}
 	// Both tenants give it up. From then on the name is the operator's to give away.
@@ -354,7 +354,7 @@ func TestAReleasedNameIsForEverybody(t *testing.T) {
 			must(t, prepare(n))
 			all, _ := listed(t, n.Directory, vacants.OperatorAsker(), 2)
 			released, err := n.ReleaseName(t.Context(), "shop")
-			if err != nil || released.Name != "Shop" || released.Tenant != "acme" || released.Deleted.IsZero() != (what == "renamed") {
+			if err != nil || released.Name != "Shop" || released.Tenant != "acme" || released.DeletedID.IsZero() != (what == "renamed") {
 				t.Errorf("ReleaseName() = %+v, %v", released, err)
 			}
 			if after, _ := listed(t, n.Directory, vacants.OperatorAsker(), 2); after != all {
@@ -498,7 +498,7 @@ func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
 		}
 		got := 0
 		for _, name := range []string{"shop", "Shop"} {
-			if r, ok, err := n.ShowNamed(t.Context(), name); err != nil {
+			if r, ok, err := n.FindCachedByName(t.Context(), name); err != nil {
 				t.Error(err)
 			} else if ok && !r.IsDeleted() {
 				got++

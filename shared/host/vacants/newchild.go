@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// prepareChild completes r, whose key is already sealed, as the child that s describes. It signs
-// the child's manifest as parent and child, and adds to tx the manifest and the parent's record and
-// SPAWN entry. It returns the child's first entry. Errors of the store are returned unchanged.
+// prepareChild completes r, which has only an id and a sealed key, as the child that s describes.
+// It signs the child's manifest for parent and child, and adds to tx the manifest and the parent's
+// record and SPAWN entry. It returns the manifest and the child's first logbook entry.
 func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, firstEntry entry, err error) {
 	parent, err := v.getSpawnParent(ctx, s.Parent)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		return m, firstEntry, err
 	}
 	birth := logbook.Birth{
-		Parent: parent.ID, Path: string(s.Path), PolicyMutation: s.Rule, Tools: m.Tools(), Capability: r.Capability,
+		Parent: parent.ID, BirthPath: string(s.Path), PolicyMutation: s.Rule, Tools: m.Tools(), Capability: r.Capability,
 		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
 	}
 	if s.SecondParent != nil { // the second parent of path D4 gives consent
@@ -114,7 +114,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		return m, firstEntry, err
 	}
 	parent.HasKin = true
-	spawn := logbook.Spawn{Child: r.ID, Path: string(s.Path), SecondParent: s.SecondParent}
+	spawn := logbook.Spawn{Child: r.ID, BirthPath: string(s.Path), SecondParent: s.SecondParent}
 	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawn.Payload()})
 }
 
@@ -144,8 +144,8 @@ func (r *Record) applyManifest(m *composite.Manifest) {
 }
 
 // buildManifest returns the unsigned manifest of r, which inherits the tools of the parent's
-// manifest. It rejects additional tools for a child of path D2, or if the parent itself is limited
-// to its tools, because the parent would reach the additional tools through its child.
+// manifest. If the parent is limited to its tools, or a closed child's parent has a manifest,
+// additional tools are Forbidden. Otherwise, the parent could reach them through its child.
 func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
 	isClosed := s.Path == closedPath
 	m := composite.Manifest{
@@ -179,7 +179,7 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 		m.OutboundPolicy = composite.OutboundPolicy(cmp.Or(string(parentLimit), string(composite.Unrestricted)))
 	}
 	if parentLimit != "" && policyRank(m.OutboundPolicy) > policyRank(parentLimit) {
-		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.OutboundPolicy)
+		return m, problem.New(problem.Forbidden, "outbound_policy: expected at most %s, the policy of the parent %s, got %s", parentLimit, parent.Name, m.OutboundPolicy)
 	}
 	addedTools := subtract(tools, parentTools)
 	switch isLimited := parentManifest != nil && isClosed || parentLimit == composite.ParentPermitted; {
@@ -195,8 +195,8 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	return m, m.Check()
 }
 
-func policyRank(o composite.OutboundPolicy) int {
-	return slices.Index([]composite.OutboundPolicy{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
+func policyRank(policy composite.OutboundPolicy) int {
+	return slices.Index([]composite.OutboundPolicy{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, policy)
 }
 
 func listEndpoints(s substrate.Spec, a *definition.Agent) []string {

@@ -8,23 +8,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Open returns the ids of up to n vacants that are neither terminal nor closed children, ordered by
-// name. The result may be a second old. The cost does not depend on the number of closed children
-// and tombstones. Callers must not change the slice.
-func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
+// ListOpen returns the ids of up to n open vacants (neither terminal nor closed children), ordered
+// by name. The result may be a second old. The cost does not depend on the number of closed
+// children and tombstones. Callers must not change the slice.
+func (v *Directory) ListOpen(ctx context.Context, n int) ([]identity.ID, error) {
 	start := v.Now()
-	if ids, isCached := v.cache.getOpen(n, start); isCached {
+	if ids, isCached := v.cache.getOpenIDs(n, start); isCached {
 		return ids, nil
 	}
 	generation := v.cache.currentGeneration()
-	ids, err := v.loadOpen(ctx, n)
+	ids, err := v.loadOpenIDs(ctx, n)
 	if err == nil {
-		v.cache.putOpen(openIDs{ids: ids, n: n, expires: start.Add(cacheTTL)}, generation)
+		v.cache.putOpenIDs(openIDs{ids: ids, n: n, expires: start.Add(cacheTTL)}, generation)
 	}
 	return ids, err
 }
 
-func (v *Directory) loadOpen(ctx context.Context, n int) (ids []identity.ID, err error) {
+func (v *Directory) loadOpenIDs(ctx context.Context, n int) (ids []identity.ID, err error) {
 	docs, _, err := v.Store.Docs(ctx, RecordDocs.IndexRange(), n, "")
 	if err != nil {
 		return nil, store.AsProblem(err)

@@ -23,13 +23,11 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 	return p, err == nil && d.Version > 0, store.AsProblem(err)
 }
 
-// SetPlan makes id a composite that answers with p. It returns p with the ids of its children. The
-// Asker must know the children, which must be hosted here, have a manifest with id as parent, and
-// not be terminal. The tree of the plans above and below id, including p, must have no cycles and
-// must respect plan.MaxDepth and plan.MaxCalls.
-//
-// The plan, the record and a logbook entry are one commit. The card of id does not change. Setting
-// the same plan again has no effect.
+// SetPlan makes id a composite that answers with p. It returns p with ids instead of the children's
+// names. The Asker must know the children. They must be hosted here, have a manifest with id as
+// parent, and not be terminal. The tree of the plans above and below id, including p, must have no
+// cycles and must respect plan.MaxDepth and plan.MaxCalls. Setting the same plan again has no
+// effect.
 func (v *Directory) SetPlan(ctx context.Context, asker Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.Resources.CheckPlan(&p); err != nil {
 		return Record{}, p, err

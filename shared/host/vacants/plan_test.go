@@ -151,7 +151,7 @@ func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 		must(t, setPlan(t, v, one[0], asking(one[1])))
 	}
 	err := setPlan(t, v, "c", asking("a"))
-	if text := problem.AsError(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: it would ask itself: c -> a -> b -> c" {
+	if text := problem.AsError(err).Text(); !problem.Is(err, problem.Malformed) || text != "plan: the vacant would call itself: c -> a -> b -> c" {
 		t.Errorf("SetPlan() = %v, want a refusal with the path", err)
 	}
 }
@@ -202,7 +202,7 @@ func TestAPlansCombinerHasNoSecret(t *testing.T) {
 	spawned(t, v, "team", "a")
 	p := asking("a")
 	p.Aggregate = plan.Aggregate{Method: plan.BySubstrate, Substrate: "anthropic:claude-opus-4-6"}
-	if err := setPlan(t, v, "team", p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "needs no secret") {
+	if err := setPlan(t, v, "team", p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "expected a free substrate without a secret") {
 		t.Errorf("SetPlan() = %v, want malformed", err)
 	}
 }

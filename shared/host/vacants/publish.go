@@ -19,11 +19,11 @@ import (
 
 // PublishOptions contains the changes of a publication. Nil fields are left unchanged.
 type PublishOptions struct {
-	// Asker is the party that publishes the vacant. Only the operator may give the vacant a slug that a
-	// vacant of another tenant has given up.
+	// Asker is the party that publishes the vacant. Only the operator may give the vacant a slug
+	// that a vacant of another tenant has given up.
 	Asker      Asker
 	Capability *string // a new capability requires a new card
-	// Visibility defaults to PUBLIC if the vacant is hidden or not published.
+	// If Visibility is nil, a hidden or unpublished vacant becomes PUBLIC.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
 	// Venue changes the venue in the vacant's listing.
@@ -76,7 +76,8 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 }
 
 // republish publishes id with unchanged options and a card for the host's current URL. It reports
-// whether the card has changed. If the vacant has become a closed child since then, it is hidden.
+// whether the card has changed. A vacant that has become a closed child since its publication is
+// hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		visibility := g.SignedVisibility
@@ -104,12 +105,12 @@ func (v *Directory) isPublished(ctx context.Context, id identity.ID) (bool, erro
 // publishOptionsFunc returns the options of a publication for the current registration.
 type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
 
-func (v *Directory) commitPublication(ctx context.Context, id identity.ID, verb string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
+func (v *Directory) commitPublication(ctx context.Context, id identity.ID, participle string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
 	noReceipt := registry.Receipt{}
 	if v.Registry == nil {
 		return Record{}, noReceipt, problem.New(problem.Conflict, "this host has no registry")
 	}
-	if err := v.openKey(ctx, id); err != nil {
+	if err := v.preloadKey(ctx, id); err != nil {
 		return Record{}, noReceipt, err
 	}
 	var r Record
@@ -123,7 +124,7 @@ func (v *Directory) commitPublication(ctx context.Context, id identity.ID, verb 
 	defer unlock()
 	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		if r, err = v.getAsOperator(ctx, id); err == nil {
-			r, receipt, err = v.publishOnce(ctx, tx, r, verb, optionsFor)
+			r, receipt, err = v.publishOnce(ctx, tx, r, participle, optionsFor)
 		}
 		return err
 	})
@@ -133,8 +134,8 @@ func (v *Directory) commitPublication(ctx context.Context, id identity.ID, verb 
 	return r, receipt, nil
 }
 
-// convertSequenceError converts err to a conflict if another event of id has position seq. The event must
-// then be signed again for the next position.
+// convertSequenceError converts err to a conflict if another event of id has taken position seq. A
+// retry then signs the event for the next position.
 func (v *Directory) convertSequenceError(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.AsError(err).Kind {
 	case problem.OutOfSequence, problem.IdempotencyConflict, problem.Equivocation:
@@ -149,8 +150,8 @@ func (v *Directory) convertSequenceError(ctx context.Context, id identity.ID, se
 	return err
 }
 
-// openKey opens id's key before the registry's turn is taken, because opening may be slow.
-func (v *Directory) openKey(ctx context.Context, id identity.ID) error {
+func (v *Directory) preloadKey(ctx context.Context, id identity.ID) error {
+	// The key is opened before the registry's turn is taken, because opening may be slow.
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {
 		return err
@@ -158,39 +159,38 @@ func (v *Directory) openKey(ctx context.Context, id identity.ID) error {
 	return v.signers.Key(id, r.sealedSeed).Ready(ctx)
 }
 
-func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
+func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, participle string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
 	id := r.ID
-	a, err := v.preparePublication(ctx, r, verb, optionsFor)
+	pending, err := v.preparePublication(ctx, r, participle, optionsFor)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
-	if !a.hasChanges() {
+	if !pending.hasChanges() {
 		// The registration of an older release may have no name.
 		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
 			return Record{}, registry.Receipt{}, err
 		}
-		return a.record, registry.Receipt{ID: id, Visibility: a.registration.Visibility, Seq: a.registration.LastSeq, CardHash: a.registration.CardHash, Replayed: true}, nil
+		return pending.record, registry.Receipt{ID: id, Visibility: pending.registration.Visibility, Seq: pending.registration.LastSeq, CardHash: pending.registration.CardHash, Replayed: true}, nil
 	}
-	p, err := a.sign(ctx, v)
+	publication, err := pending.sign(ctx, v)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
-	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
+	receipt, err := v.Registry.PublishHosted(ctx, tx, publication)
 	if err == nil && receipt.Replayed { // another writer has published the same
-		err = problem.New(problem.OutOfSequence, "event %d of vacant %s exists already", p.ActorSeq, id.Short())
+		err = problem.New(problem.OutOfSequence, "event %d of vacant %s exists already", publication.ActorSeq, id.Short())
 	}
 	if err != nil {
-		return Record{}, registry.Receipt{}, v.convertSequenceError(ctx, id, p.ActorSeq, err)
+		return Record{}, registry.Receipt{}, v.convertSequenceError(ctx, id, publication.ActorSeq, err)
 	}
 	e := &entry{logbook.KindPublished, logbook.PublishedPayload(logbook.Publication{
-		CardHash: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.EffectiveVisibility(p.Visibility), From: a.oldState, To: a.record.State,
+		CardHash: pending.card.Hash(), Endpoint: pending.card.Endpoint, ActorSeq: publication.ActorSeq, Visibility: publication.State.EffectiveVisibility(publication.Visibility), FromState: pending.oldState, ToState: pending.record.State,
 	})}
-	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
+	return pending.record, receipt, v.addChange(ctx, tx, &pending.record, e)
 }
 
-// lockWithTurn locks the logbooks of ids and takes the registry's turn (its lock for appending events).
-// It returns a function that releases all these locks.
 func (v *Directory) lockWithTurn(ctx context.Context, ids ...identity.ID) (unlock func(), err error) {
+	// The turn is the registry's lock for appending events. The returned function releases all locks.
 	unlockLogbooks, err := v.logbookLocks.Lock(ctx, ids...)
 	if err != nil {
 		return nil, err
@@ -214,63 +214,63 @@ type pendingPublication struct {
 	listing      *listing.Listing // unsigned, or nil if unchanged
 }
 
-func (v *Directory) preparePublication(ctx context.Context, record Record, verb string, optionsFor publishOptionsFunc) (a pendingPublication, err error) {
-	a.record = record
-	r := &a.record
-	a.oldState = r.State
+func (v *Directory) preparePublication(ctx context.Context, record Record, participle string, optionsFor publishOptionsFunc) (pending pendingPublication, err error) {
+	pending.record = record
+	r := &pending.record
+	pending.oldState = r.State
 	if r.IsDeleted() {
-		return a, deletedError(r)
+		return pending, deletedError(r)
 	}
 	if r.State.IsRetired() {
-		return a, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, verb)
+		return pending, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, participle)
 	}
-	if a.registration, _, err = v.Registry.Get(ctx, r.ID); err != nil {
-		return a, err
+	if pending.registration, _, err = v.Registry.Get(ctx, r.ID); err != nil {
+		return pending, err
 	}
-	changes, err := optionsFor(&a.registration)
+	changes, err := optionsFor(&pending.registration)
 	if err != nil {
-		return a, err
+		return pending, err
 	}
-	base, err := v.requireBase(ctx)
+	base, err := v.requireBaseURL(ctx)
 	if err != nil {
-		return a, err
+		return pending, err
 	}
 	capability := r.Capability
 	if changes.Capability != nil {
 		capability = *changes.Capability
 	}
-	if a.card, _, err = v.currentCard(ctx, r, base, capability, changes.cardSubstrates); err != nil {
-		return a, err
+	if pending.card, _, err = v.currentCard(ctx, r, base, capability, changes.cardSubstrates); err != nil {
+		return pending, err
 	}
-	a.asker = changes.Asker
-	a.visibility = *changes.Visibility
-	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
+	pending.asker = changes.Asker
+	pending.visibility = *changes.Visibility
+	if r.State == lifecycle.Local && pending.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // a LOCAL vacant is hidden
 	}
-	options, err := changes.nextListing(&a.registration, r)
+	options, err := changes.nextListing(&pending.registration, r)
 	if err != nil {
-		return a, err
+		return pending, err
 	}
-	a.listing = options.newListing(&a.registration, r.ID, v.now())
-	return a, nil
+	pending.listing = options.newListing(&pending.registration, r.ID, v.now())
+	return pending, nil
 }
 
 // ListedPrice returns the price in r's listings, which is the maximum price of a call in
-// micro-dollars. given is the price in the client's listing, or zero if the client specified none.
+// micro-dollars. givenPrice is the price in the client's listing, or zero if the client specified
+// none. If givenPrice is neither zero nor the maximum price, the error is Malformed.
 func (r *Record) ListedPrice(givenPrice int64) (int64, error) {
 	var hold int64
 	if r.Price != nil {
 		hold = int64(r.Price.Hold())
 	}
 	if givenPrice != 0 && givenPrice != hold {
-		return 0, problem.Invalid("listing.price", fmt.Sprintf("%d micro-dollars, the vacant's price, or none; vacancy price sets it", hold), strconv.FormatInt(givenPrice, 10))
+		return 0, problem.Invalid("listing.price", fmt.Sprintf("%d micro-dollars, the vacant's price, or none; set it with vacancy price", hold), strconv.FormatInt(givenPrice, 10))
 	}
 	return hold, nil
 }
 
-// nextListing returns the options for the next listing, with the price of r, or nil if the listing does not
-// change.
 func (w *PublishOptions) nextListing(g *registry.Registration, r *Record) (*ListingOptions, error) {
+	// The result is nil if the listing does not change.
 	var givenPrice int64
 	options := ListingOptions{}
 	l := g.Listing
@@ -307,8 +307,8 @@ func (w *ListingOptions) newListing(g *registry.Registration, id identity.ID, no
 	if w == nil {
 		return nil
 	}
-	// The version is the time, so that no version is used again after an operator's listing has replaced
-	// it.
+	// The version is the time. Therefore, it is never used twice, even if an operator's listing
+	// replaces this listing.
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
@@ -334,8 +334,8 @@ func (a *pendingPublication) sign(ctx context.Context, v *Directory) (registry.P
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// seq follows the registration that announce has read. The current registration may include a later
-	// event, which announce did not take into account.
+	// seq follows the registration that preparePublication has read. If another event was added
+	// since then, the registry rejects seq.
 	seq := a.registration.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, IdempotencyKey: fmt.Sprintf("publish:%d", seq),
@@ -354,7 +354,7 @@ func (a *pendingPublication) sign(ctx context.Context, v *Directory) (registry.P
 	}
 	return registry.Publication{
 		Name: a.record.Name, Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
-		Time: e.Time, ActorSeq: seq, Key: e.IdempotencyKey, Signature: e.Signature,
+		Time: e.Time, ActorSeq: seq, IdempotencyKey: e.IdempotencyKey, Signature: e.Signature,
 		MayReuseSlug: func(ctx context.Context, former identity.ID) (bool, error) {
 			if a.asker == OperatorAsker() {
 				return true, nil

@@ -311,13 +311,13 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err)
 	}
-	must(t, errorOf(v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature})))
+	must(t, errorOf(v.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, IdempotencyKey: "r", Signature: e.Signature})))
 	if got, _, err := answering(v).Vacant(t.Context(), id, false); err != nil || got.State != lifecycle.Sunk {
 		t.Errorf("Vacant() = %s, %v, want SUNK at once", got.State, err)
 	}
 	// The revoked key is refused for any other vacant.
 	other := host(t, memory.New(), vault(t), c.now, hostURL)
-	must(t, errorOf(other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, Key: "r", Signature: e.Signature})))
+	must(t, errorOf(other.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 1, IdempotencyKey: "r", Signature: e.Signature})))
 	_, err := other.Create(t.Context(), vacants.CreateSpec{Name: "back", Capability: "c", Substrate: "echo", Key: key})
 	wantKind(t, "Create() with a revoked key", err, problem.Revoked)
 }

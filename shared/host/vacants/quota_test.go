@@ -40,10 +40,10 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	kid, _, err := v.Spawn(t.Context(), child)
 	must(t, err)
 	_, err = make("acme", "three")
-	wantQuota(t, "the third vacant", err, quota.Vacants, "delete vacants")
+	wantQuota(t, "the third vacant", err, quota.Vacants, "delete unused vacants")
 	child.Name = "sister"
 	_, _, err = v.Spawn(t.Context(), child)
-	wantQuota(t, "the third vacant, a child", err, quota.Vacants, "delete vacants")
+	wantQuota(t, "the third vacant, a child", err, quota.Vacants, "delete unused vacants")
 	if _, err := v.Pause(t.Context(), first.ID); err != nil {
 		t.Errorf("a tenant that has all its vacants cannot pause one: %v", err)
 	}
@@ -51,12 +51,12 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	// A deletion returns one, once, for the name that it reserves.
 	do(t, v, kid.ID, "sink", "archive", "delete", "delete")
 	_, err = make("acme", "three")
-	wantQuota(t, "a new name beside a reserved one", err, quota.Vacants, "use their names again")
+	wantQuota(t, "a new name beside a reserved one", err, quota.Vacants, "reuse their names")
 	if _, err := make("acme", "child"); err != nil {
 		t.Errorf("after a deletion: %v", err)
 	}
 	_, err = make("acme", "four")
-	wantQuota(t, "one more", err, quota.Vacants, "delete vacants")
+	wantQuota(t, "one more", err, quota.Vacants, "delete unused vacants")
 
 	// A host of an earlier program counted nothing: the vacants are counted when the next is made.
 	d, err := s.Doc(t.Context(), quota.UsageDocs.Key("acme", "vacants"))
@@ -68,13 +68,13 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	}
 	forget()
 	_, err = make("acme", "four")
-	wantQuota(t, "one more of a tenant without a count", err, quota.Vacants, "delete vacants")
+	wantQuota(t, "one more of a tenant without a count", err, quota.Vacants, "delete unused vacants")
 	do(t, v, first.ID, "sink", "archive", "delete", "delete")
 	if _, err := make("acme", "one"); err != nil {
 		t.Errorf("after a deletion without a count: %v", err)
 	}
 	_, err = make("acme", "four")
-	wantQuota(t, "one more", err, quota.Vacants, "delete vacants")
+	wantQuota(t, "one more", err, quota.Vacants, "delete unused vacants")
 
 	// One tenant may have another quota, and the operator has none.
 	for i := range 3 {
@@ -131,12 +131,12 @@ func TestVersionsAndTheirBytesHaveQuotas(t *testing.T) {
 			made = append(made, r)
 		}
 	}
-	wantQuota(t, "a vacant above the megabytes", refused, quota.Megabytes, "delete vacants")
+	wantQuota(t, "a vacant above the megabytes", refused, quota.Megabytes, "delete unused vacants")
 	if len(made) < 30 || len(made) > 35 {
 		t.Errorf("%d agents of 30 KB fit 1 MB", len(made))
 	}
 	_, err := v.Update(t.Context(), made[0].ID, vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent(2)})
-	wantQuota(t, "a version above the megabytes", err, quota.Megabytes, "delete vacants")
+	wantQuota(t, "a version above the megabytes", err, quota.Megabytes, "delete unused vacants")
 	do(t, v, made[1].ID, "sink", "archive", "delete", "delete")
 	if _, err = v.Update(t.Context(), made[0].ID, vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent(2)}); err != nil {
 		t.Errorf("a version after a deletion: %v", err)

@@ -27,25 +27,24 @@ type Record struct {
 	Capability string
 	Substrate  string              // string form of a substrate.Spec
 	Chooser    outbound.URLChooser // party that set Substrate and Agent
-	// AgentVersion is the version of the definition.Agent that answers with Substrate. Zero means the
-	// default agent. Agent is not used while the vacant answers with a plan.
+	// AgentVersion is the version of the definition.Agent that answers with Substrate. Zero means
+	// the default agent. The agent is not used while the vacant answers with a plan.
 	AgentVersion int
 	Card         []byte // canonical blob of the signed card
 	CreatedAt    time.Time
 	ChangedAt    time.Time // time of the last write of the record
-	// Floor is zero if the complete history of the vacant is on this host. Otherwise, calls and
-	// resets signed at or before Floor are refused. An imported or restored vacant does not know
-	// all envelopes that it has accepted, so without Floor such an envelope could be sent and run
-	// again.
+	// Floor is set for an imported or restored vacant, because this host does not know all
+	// envelopes that such a vacant has accepted. Calls and resets signed at or before Floor are
+	// refused. Otherwise, an unknown accepted envelope could run again.
 	Floor time.Time
 	// RestoredAt is the time of the last restore from a backup that raised Floor, or the zero time.
 	RestoredAt time.Time
 	// Tenant is the tenant for which the vacant is hosted. "" means the operator.
 	Tenant string
-	// Parent, Closed, Reach and Outbound repeat the manifest in the registry, which changes in the
-	// same commit. Parent is nil unless the vacant is a child. Closed means that only the parent
-	// and siblings may call the vacant until it graduates. Reach and Outbound are the signed values
-	// of a v2 manifest, or "".
+	// Parent, Closed, Reachability and OutboundPolicy repeat the manifest in the registry, which
+	// changes in the same commit. Parent is nil unless the vacant is a child. Closed means that
+	// only the parent and siblings may call the vacant until it graduates. Reachability and
+	// OutboundPolicy are the signed values of a v2 manifest, or "".
 	Parent         *identity.ID
 	Closed         bool
 	Reachability   composite.Reachability
@@ -74,7 +73,7 @@ type Record struct {
 	// ARCHIVED.
 	DeletedAt time.Time
 
-	sealedSeed []byte            // sealed
+	sealedSeed []byte
 	nextAgent  *definition.Agent // next version, stored with the next change of the record
 	docVersion uint64            // version of the document that was read
 }
@@ -87,7 +86,7 @@ func (r Record) Format(f fmt.State, _ rune) {
 
 func (r *Record) nameVisibleTo(other *Record) string {
 	if r.Tenant != other.Tenant {
-		return "one of another tenant"
+		return "a vacant of another tenant"
 	}
 	return r.Name
 }
@@ -96,7 +95,7 @@ func (r *Record) IsDeleted() bool { return !r.DeletedAt.IsZero() }
 
 func (r *Record) HasKey() bool { return len(r.sealedSeed) > 0 }
 
-// KeylessAccess is the setting for callers without a key. The zero Plain is KeylessOpen.
+// KeylessAccess is the setting for callers without a key. The zero value is KeylessOpen.
 type KeylessAccess string
 
 const (
@@ -262,7 +261,7 @@ func (r *Record) openIndexKey() store.Key {
 }
 
 const (
-	MaxCapabilityBytes = 16 << 10 // bytes, within card.MaxBlob for the complete card
+	MaxCapabilityBytes = 16 << 10 // less than card.MaxBlob, which limits the complete card
 )
 
 func checkCapability(text string) error {

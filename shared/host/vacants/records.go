@@ -20,19 +20,19 @@ const (
 	maxCacheItems = 1024
 )
 
-// Records reads the records of the vacants on this host, and the host's base URL. The registry can use
-// Records, which does not depend on the registry, on keys or on substrates. Records is safe for concurrent
-// use.
+// Records reads the records of the vacants on this host, and the host's base URL. Records does not
+// depend on the registry, keys or substrates, so the registry can use it. Records is safe for
+// concurrent use.
 type Records struct {
 	Store store.Store
 	Now   func() time.Time
 	// URL is the host's base URL for callers, for example http://127.0.0.1:8080. If it is "", the
-	// URL is in the store, where SetURL stores it for a host that gets its URL when it is deployed.
-	// Before that, no card can be signed.
+	// host gets its URL when it is deployed, and SetURL stores the URL. Until then, cards cannot be
+	// signed.
 	URL string
-	// ClearCaches clears this process's caches of the store. It is called if the store was restored from
-	// a backup while the process was running, because the store then lacks some cached documents.
-	// If it is nil, only records are cached.
+	// ClearCaches clears this process's caches of the store. It is called after the store was
+	// restored from a backup while the process was running. The store then lacks some cached
+	// documents. If ClearCaches is nil, the process caches only records, for at most cacheTTL.
 	ClearCaches func()
 
 	startedAt time.Time
@@ -59,10 +59,10 @@ func (v *Records) readRecord(ctx context.Context, id identity.ID) (r Record, ok 
 	return r, true, nil
 }
 
-// observeFloor calls Forget if a record's floor is later than all floors that this process has
-// seen, because a floor is set call.MaxSkew in the future when the store is restored from a backup.
-// A process that started well after the restore does not call Forget, because its caches contain no
-// older data.
+// observeFloor calls ClearCaches if a record's floor shows that the store was restored from a
+// backup while this process was running. A restore sets floors to call.MaxSkew in the future.
+// Therefore, a floor that is later than all floors seen so far indicates a restore, unless it was
+// set before this process started.
 func (v *Records) observeFloor(floor time.Time) {
 	const maxClockDifference = time.Minute // maximum difference between the clocks of the two processes
 	if v.ClearCaches == nil || floor.Add(maxClockDifference-call.MaxSkew).Before(v.startedAt) || !v.cache.raiseLatestFloor(floor) {
@@ -71,8 +71,8 @@ func (v *Records) observeFloor(floor time.Time) {
 	v.ClearCaches()
 }
 
-// Show returns id's record, which may be a second old. If id is not hosted here, ok is false.
-func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+// FindCached returns id's record, which may be a second old. If id is not hosted here, ok is false.
+func (v *Records) FindCached(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	return v.Lookup(ctx, id, false)
 }
 
@@ -82,13 +82,14 @@ func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Rec
 	return m.record, m.ok, err
 }
 
-// WorkerTenant returns the tenant whose workers run the turns of a vacant. If a closed child belongs to another
-// tenant than its parent, it has no workers, and the error is of kind SubstrateMisconfigured.
+// WorkerTenant returns the tenant whose workers run the turns of a vacant. If a closed child
+// belongs to another tenant than its parent, it has no workers, and the error is of kind
+// SubstrateMisconfigured.
 func (v *Records) WorkerTenant(ctx context.Context, id identity.ID) (tenant string, err error) {
-	r, ok, err := v.Show(ctx, id)
+	r, ok, err := v.FindCached(ctx, id)
 	if err == nil && ok && r.Closed && r.Parent != nil {
 		var parent Record
-		if parent, ok, err = v.Show(ctx, *r.Parent); err == nil && ok && parent.Tenant != r.Tenant {
+		if parent, ok, err = v.FindCached(ctx, *r.Parent); err == nil && ok && parent.Tenant != r.Tenant {
 			return "", problem.New(problem.SubstrateMisconfigured, "a closed child has no workers, because it belongs to another tenant than its parent")
 		}
 	}
@@ -98,9 +99,9 @@ func (v *Records) WorkerTenant(ctx context.Context, id identity.ID) (tenant stri
 	return r.Tenant, err
 }
 
-// ShowNamed works like Show, but takes a name. It reads as much for an unused name as for a used
-// name, so that the duration does not reveal closed children.
-func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool, err error) {
+// FindCachedByName works like FindCached, but takes a name. It reads as much for an unused name as
+// for a used name, so that the duration does not reveal closed children.
+func (v *Records) FindCachedByName(ctx context.Context, name string) (r Record, ok bool, err error) {
 	if registry.CheckName(name) != nil {
 		return Record{}, false, nil
 	}
@@ -129,7 +130,7 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 }
 
 func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, address string) (bool, error) {
-	base, err := v.Base(ctx)
+	base, err := v.BaseURL(ctx)
 	if err != nil || base == "" || address != cardEndpoint(base, id) {
 		return false, err
 	}
@@ -137,8 +138,8 @@ func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, address string
 	return ok && !r.IsDeleted(), err
 }
 
-// Base returns the host's base URL, or "" if the URL is in the store and has not been set.
-func (v *Records) Base(ctx context.Context) (string, error) {
+// BaseURL returns the host's base URL, or "" if the URL is in the store and has not been set.
+func (v *Records) BaseURL(ctx context.Context) (string, error) {
 	if v.URL != "" {
 		return v.URL, nil
 	}
@@ -167,7 +168,7 @@ func (v *Records) lookupCached(ctx context.Context, id identity.ID, fresh bool) 
 type recordCache struct {
 	mu          sync.Mutex
 	items       map[identity.ID]cachedRecord
-	open        openIDs
+	openVacants openIDs
 	generation  uint64    // number of writes by this instance
 	latestFloor time.Time // latest Floor of a record
 }
@@ -182,7 +183,7 @@ func (m *recordCache) raiseLatestFloor(floor time.Time) bool {
 	return isLater
 }
 
-// openIDs caches the result of Open for one n.
+// openIDs caches the result of ListOpen for one n.
 type openIDs struct {
 	ids     []identity.ID
 	n       int // zero if no result is cached
@@ -191,7 +192,7 @@ type openIDs struct {
 
 type cachedRecord struct {
 	record  Record
-	ok      bool // whether it is hosted here
+	ok      bool // whether the vacant is hosted here
 	expires time.Time
 }
 
@@ -208,17 +209,17 @@ func (m *recordCache) get(id identity.ID, now time.Time) (cachedRecord, bool) {
 	return r, ok && now.Before(r.expires)
 }
 
-func (m *recordCache) getOpen(n int, now time.Time) ([]identity.ID, bool) {
+func (m *recordCache) getOpenIDs(n int, now time.Time) ([]identity.ID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.open.ids, m.open.n == n && now.Before(m.open.expires)
+	return m.openVacants.ids, m.openVacants.n == n && now.Before(m.openVacants.expires)
 }
 
-func (m *recordCache) putOpen(o openIDs, generation uint64) {
+func (m *recordCache) putOpenIDs(o openIDs, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if generation == m.generation {
-		m.open = o
+		m.openVacants = o
 	}
 }
 
@@ -256,6 +257,6 @@ func (m *recordCache) invalidate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.generation++
-	m.open = openIDs{}
+	m.openVacants = openIDs{}
 	clear(m.items)
 }

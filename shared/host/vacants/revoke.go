@@ -24,7 +24,7 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 	if err := event.CheckReason(reason); err != nil {
 		return Record{}, noReceipt, err
 	}
-	if err := v.openKey(ctx, id); err != nil {
+	if err := v.preloadKey(ctx, id); err != nil {
 		return Record{}, noReceipt, err
 	}
 	var receipt registry.Receipt
@@ -72,7 +72,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 		return registry.Receipt{}, err
 	}
 	receipt, err := v.AcceptRevocation(ctx, registry.Revocation{
-		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.IdempotencyKey, Signature: e.Signature,
+		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, IdempotencyKey: e.IdempotencyKey, Signature: e.Signature,
 	})
 	if err != nil {
 		err = v.convertSequenceError(ctx, id, seq, err)
@@ -80,9 +80,9 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	return receipt, err
 }
 
-// AcceptRevocation stores a revocation that the holder of the revoked key has signed. The key may belong to
-// a vacant on another host (see registry.Revoke). If the vacant is hosted here, it becomes SUNK in the same
-// commit.
+// AcceptRevocation stores a revocation that the holder of the revoked key has signed. The key may
+// belong to a vacant on another host (see registry.Revoke). If the vacant is hosted here, it
+// becomes SUNK in the same commit.
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()

@@ -40,7 +40,7 @@ func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err erro
 		return id, false, store.AsProblem(err)
 	}
 	if d.Version == 0 {
-		ids, err := v.Open(ctx, 2)
+		ids, err := v.ListOpen(ctx, 2)
 		if err != nil || len(ids) != 1 {
 			return id, false, err
 		}

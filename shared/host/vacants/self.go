@@ -12,12 +12,12 @@ func HostIdentityKey() store.Key { return HostIdentityDocs.Key() }
 
 type hostIdentity struct {
 	ID         identity.ID `json:"id"`
-	SealedSeed []byte      `json:"seed"` // sealed
+	SealedSeed []byte      `json:"seed"`
 }
 
-// HostSigner returns the signer of the host's own identity, which is Config.Identity, or a key that is
-// created and stored sealed at its first use. If several instances create a key concurrently, all
-// of them use the key that was stored.
+// HostSigner returns the signer of the host's own identity. If Config.Identity is nil, the first
+// use creates a key and stores it sealed. If several instances create a key concurrently, all of
+// them use the key that was stored.
 func (v *Directory) HostSigner(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
@@ -42,7 +42,7 @@ func (v *Directory) HostID(ctx context.Context) (identity.ID, error) {
 }
 
 func (v *Directory) loadHostIdentity(ctx context.Context) (hostIdentity, error) {
-	// The identity is read from the store only once, because anyone can make a host return its id.
+	// The identity is read from the store only once, because any client can request the host's id.
 	if s := v.cachedIdentity.Load(); s != nil {
 		return *s, nil
 	}

@@ -19,8 +19,8 @@ import (
 
 // SpawnSpec describes a child to create.
 type SpawnSpec struct {
-	// Asker is the party that creates the child and that chose Substrate and Agent, unless they are the
-	// parent's. It must be allowed to know the vacants in Agent.Vacants, except public vacants.
+	// Asker is the party that creates the child and that chose Substrate and Agent, unless they are
+	// the parent's. It must be allowed to know the vacants in Agent.Vacants, except public vacants.
 	Asker  Asker
 	Parent identity.ID // hosted on this host
 	Path   composite.BirthPath
@@ -33,16 +33,15 @@ type SpawnSpec struct {
 	// empty, the child has its parent's agent.
 	Agent  *definition.Agent
 	Tenant string // defaults to the parent's tenant
-	// Tools contains all tools that a D2 child may use, which must be a subset of the parent's
-	// tools if the parent has a manifest. For the other paths, Tools are added to the inherited
-	// tools.
+	// Tools contains all tools that a D2 child may use. If the parent has a manifest, they must be
+	// a subset of its tools. For the other paths, Tools are added to the inherited tools.
 	Tools        []string
 	Rule         string       // added rule of conduct, for path D1
 	SecondParent *identity.ID // second parent, on this host, for path D4
-	// Reachability and Outbound have defaults that depend on the path. A closed child gets parent-only and
-	// no-external, or parent-permitted if its substrate is a URL, which then becomes one of its
-	// tools. Other children get public_a2a, and unrestricted or the policy of the parent's own
-	// manifest.
+	// Reachability defaults to parent-only for a closed child and to public_a2a for others.
+	// OutboundPolicy of a closed child defaults to no-external, or to parent-permitted if its
+	// substrate is a URL, which becomes one of its tools. For others, it defaults to the policy in
+	// the parent's own manifest, or to unrestricted.
 	Reachability   composite.Reachability
 	OutboundPolicy composite.OutboundPolicy
 }
@@ -50,13 +49,12 @@ type SpawnSpec struct {
 // closedPath is the birth path of closed children.
 const closedPath composite.BirthPath = "D2"
 
-// Spawn creates a child with its own key. One commit contains the record, the name and the BIRTH
-// entry of the child, the SPAWN entry of the parent, the manifest signed by both, its edge, and the
-// registration for the child's first publication.
-//
-// A D2 child is closed and LOCAL, and other children are open and ACTIVE. The parent must be LOCAL
-// or ACTIVE, and its key must not be revoked. A closed parent can have only closed children,
-// because an open child would bypass the gate. Repeating the call returns the same child.
+// Spawn creates a child with its own key. One commit contains the child's record, name and BIRTH
+// entry, the parent's SPAWN entry, the manifest with its edge, and the registration for the child's
+// first publication. A D2 child is closed and LOCAL, and other children are open and ACTIVE. The
+// parent must be LOCAL or ACTIVE, and its key must not be revoked. A closed parent can have only
+// closed children, because an open child would bypass the gate (Graduation). Repeating the call
+// returns the same child.
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
 	noManifest := composite.Manifest{}
 	if v.Registry == nil {
@@ -112,7 +110,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 		}
 		s.Agent = &next
 	}
-	base, err := v.requireBase(ctx)
+	base, err := v.requireBaseURL(ctx)
 	if err != nil {
 		return r, noManifest, err
 	}
@@ -144,17 +142,17 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	return r, m, nil
 }
 
-// findChild returns the child that s describes and its current manifest if the child exists, or the
-// zero Record if a child can get the name. It does not compare data that has changed since the
-// birth.
+// findChild returns the child that s describes and its current manifest, or the zero Record if the
+// child can be created. If a different vacant has the name, the error is NameTakenError.
 func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	noManifest := composite.Manifest{}
 	parent, err := v.getAsOperator(ctx, s.Parent)
 	if err != nil {
 		return Record{}, noManifest, err
 	}
-	// This check must precede the read by name, because the same child may be created concurrently.
-	_, nameErr := v.checkName(ctx, v.Store, s.Asker, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
+	// This check precedes the read by name. Otherwise, if another process created the same child in
+	// between, the name would be reported as taken.
+	_, nameErr := v.checkNameAvailable(ctx, v.Store, s.Asker, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
 	r, err := v.GetByName(ctx, OperatorAsker(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
 		return Record{}, noManifest, store.AsProblem(nameErr)
@@ -166,15 +164,15 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != cmp.Or(s.Tenant, parent.Tenant) {
 		return Record{}, noManifest, nameTaken
 	}
-	d, ok, err := v.Registry.Manifest(ctx, r.ID)
+	manifestDoc, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil || !ok {
 		return Record{}, noManifest, cmp.Or(err, error(nameTaken))
 	}
-	first, err := v.Logbook(ctx, r.ID, 1, 1)
-	if err != nil || len(first) == 0 || first[0].Entry.Kind != logbook.KindBirth {
+	firstEntries, err := v.Logbook(ctx, r.ID, 1, 1)
+	if err != nil || len(firstEntries) == 0 || firstEntries[0].Entry.Kind != logbook.KindBirth {
 		return Record{}, noManifest, cmp.Or(err, error(nameTaken))
 	}
-	b, err := logbook.ParseBirth(first[0].Entry.Payload)
+	birth, err := logbook.ParseBirth(firstEntries[0].Entry.Payload)
 	if err != nil {
 		return Record{}, noManifest, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its BIRTH entry cannot be read", r.ID.Short())
 	}
@@ -188,7 +186,7 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 	if err != nil {
 		return Record{}, noManifest, err
 	}
-	birthManifest := d.BirthManifest()
+	birthManifest := manifestDoc.BirthManifest()
 	wantedTools, birthTools := s.Tools, birthManifest.AddedTools
 	if s.Path != closedPath {
 		wantedTools = subtract(wantedTools, birthManifest.InheritedTools)
@@ -204,11 +202,11 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 			return Record{}, noManifest, nameTaken
 		}
 	}
-	if birthManifest.BirthPath != s.Path || b.Path != string(s.Path) || b.PolicyMutation != s.Rule ||
-		s.Capability != "" && !d.Graduated && s.Capability != r.Capability ||
+	if birthManifest.BirthPath != s.Path || birth.BirthPath != string(s.Path) || birth.PolicyMutation != s.Rule ||
+		s.Capability != "" && !manifestDoc.Graduated && s.Capability != r.Capability ||
 		s.Reachability != "" && s.Reachability != birthManifest.Reachability || s.OutboundPolicy != "" && s.OutboundPolicy != birthManifest.OutboundPolicy ||
-		s.SecondParent != nil && (b.SecondParent == nil || *b.SecondParent != *s.SecondParent) || len(subtract(wantedTools, birthTools)) > 0 || len(subtract(birthTools, wantedTools)) > 0 {
+		s.SecondParent != nil && (birth.SecondParent == nil || *birth.SecondParent != *s.SecondParent) || len(subtract(wantedTools, birthTools)) > 0 || len(subtract(birthTools, wantedTools)) > 0 {
 		return Record{}, noManifest, nameTaken
 	}
-	return r, d.Manifest, nil
+	return r, manifestDoc.Manifest, nil
 }

@@ -96,7 +96,7 @@ func TestUpdatesAreRefused(t *testing.T) {
 		"dots":                    {r, vacants.Changes{Name: pointer("..")}, problem.Malformed, "name"},
 		"a twin in other letters": {r, vacants.Changes{Name: pointer("d\u0435mo")}, problem.Malformed, "name"},
 		"an id":                   {r, vacants.Changes{Name: pointer(strings.Repeat("1a", 32))}, problem.Malformed, "name"},
-		"the beginning of an id":  {r, vacants.Changes{Name: pointer("0123456789ab")}, problem.Malformed, "beginning of an id"},
+		"the prefix of an id":     {r, vacants.Changes{Name: pointer("0123456789ab")}, problem.Malformed, "beginning of an id"},
 		"a reserved word":         {r, vacants.Changes{Name: pointer("Health")}, problem.Conflict, "the name Health is in use or reserved"},
 		"a long name":             {r, vacants.Changes{Name: pointer(strings.Repeat("n", 65))}, problem.Malformed, "name"},
 		"an empty capability":     {r, vacants.Changes{Capability: pointer(" ")}, problem.Malformed, "capability"},
@@ -129,7 +129,7 @@ func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].ID != r.ID || all[1].ID != key.ID() {
 		t.Errorf("ListAll() = %v, %v; want the new vacant and the tombstone", all, err)
 	}
-	if shown, ok, err := v.ShowNamed(t.Context(), "demo"); err != nil || !ok || shown.ID != r.ID {
+	if shown, ok, err := v.FindCachedByName(t.Context(), "demo"); err != nil || !ok || shown.ID != r.ID {
 		t.Errorf("ShowNamed() = %v, %t, %v; want the new vacant", shown, ok, err)
 	}
 	wantWhole(t, s, v, key.ID())
@@ -142,7 +142,7 @@ func TestANameOfNobodyCostsAsMuchAsAnother(t *testing.T) {
 	create(t, v, "demo")
 	cost := func(name string) int64 {
 		before := reads.read.Load()
-		must(t, errorOf2(v.ShowNamed(t.Context(), name)))
+		must(t, errorOf2(v.FindCachedByName(t.Context(), name)))
 		return reads.read.Load() - before
 	}
 	there, nobody := cost("demo"), cost("nobody")
@@ -152,7 +152,7 @@ func TestANameOfNobodyCostsAsMuchAsAnother(t *testing.T) {
 	if there, nobody := cost("demo"), cost("nobody"); there != 0 || nobody != 0 {
 		t.Errorf("a second later they cost %d and %d, want none", there, nobody)
 	}
-	if _, ok, err := v.ShowNamed(t.Context(), "../demo"); ok || err != nil || cost("n\u00e4me") != 0 {
+	if _, ok, err := v.FindCachedByName(t.Context(), "../demo"); ok || err != nil || cost("n\u00e4me") != 0 {
 		t.Errorf("what is no name = %t, %v, or costs something", ok, err)
 	}
 }

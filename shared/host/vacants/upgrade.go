@@ -107,9 +107,8 @@ func convertFormat(d *store.Doc) (oldFormat int, err error) {
 }
 
 // UpgradeName adds the document of a name, or of a tombstone without a name, to the index of its
-// vacant's tenant. It moves a name with capitals to NameKey. If another vacant already has this
-// key, the names differ only by case. The document then stays, so that the name still leads to the
-// same vacant.
+// vacant's tenant. It moves a name with capitals to NameKey. If another name that differs only by
+// case already has this key, the document stays, so that the name still leads to the same vacant.
 func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	d, err := tx.Doc(ctx, k)
 	if err != nil || d.Version == 0 {

@@ -19,7 +19,7 @@ type hostURL struct {
 func normalizeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: quoteTruncated(s), Err: err}
+		return "", &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with an optional path", Got: quoteTruncated(s), Err: err}
 	}
 	return strings.TrimRight(s, "/"), nil
 }
@@ -28,24 +28,24 @@ func cardEndpoint(base string, id identity.ID) string {
 	return base + "/v/" + id.String() + "/a2a/message/send"
 }
 
-func (v *Directory) requireBase(ctx context.Context) (string, error) {
-	u, err := v.Base(ctx)
+func (v *Directory) requireBaseURL(ctx context.Context) (string, error) {
+	u, err := v.BaseURL(ctx)
 	if err == nil && u == "" {
 		err = problem.New(problem.Conflict, "this host does not know its public URL yet; `vacancy deploy` sets it (PUT /v1/admin/host)")
 	}
 	return u, err
 }
 
-// SetURL stores the base URL and signs all cards again that contain a different URL (see Rebase).
-// It returns their number. After an error it can be repeated. If the configuration sets the URL,
-// every other URL is rejected.
-func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err error) {
+// SetURL stores the base URL and replaces all cards that contain a different URL (see
+// UpdateCardURLs). It returns the number of new cards. After an error it can be repeated. If the
+// configuration sets the URL, every other URL is rejected.
+func (v *Directory) SetURL(ctx context.Context, base string) (signedCount int, err error) {
 	base, err = normalizeURL(base)
 	if err != nil {
 		return 0, err
 	}
 	if v.URL != "" && v.URL != base {
-		return 0, problem.New(problem.Conflict, "this host's URL is set by its configuration: it is %s", v.URL)
+		return 0, problem.New(problem.Conflict, "the configuration of this host sets its URL to %s", v.URL)
 	}
 	if v.URL == "" {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

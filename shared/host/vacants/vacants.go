@@ -4,15 +4,16 @@
 // resources checks them, and package answer uses them to answer calls.
 //
 // Every change of a vacant is one commit of its record, a logbook entry that it signed, and its
-// registration, so half-changed vacants, states without a logbook entry and replaced cards cannot
-// be observed. The creation, import and graduation of a child is one commit with its manifest and
-// its hosted parent's entry. A name belongs to one vacant at a time. After a rename or a deletion
-// it stays reserved for the vacant's tenant. A seed, which is a private key, never appears in an error
-// or a log line, records contain it only sealed, and the seed of a deleted vacant is not stored. A
-// deleted vacant leaves a tombstone, which is a record without the destroyed data.
+// registration, so a half-changed vacant cannot be observed. If a child is created, imported or
+// graduates, the commit also contains its manifest and the changes of a parent on this host. A name
+// belongs to one vacant at a time. After a rename or a deletion it stays reserved for the vacant's
+// tenant. A seed (a private key) never appears in an error or a log line, and records contain only
+// sealed seeds. A deleted vacant leaves a tombstone, which is a record without the seed and other
+// destroyed data.
 //
-// Every lookup of a vacant requires an Asker, the party that may or may not know the vacant, except
-// Show, ShowNamed and Lookup. These methods are for calls and for handlers that conceal hidden vacants.
+// A lookup of a vacant requires an Asker, the party that may or may not know the vacant. The
+// exceptions are FindCached, FindCachedByName and Lookup, for calls and for handlers that conceal
+// hidden vacants.
 package vacants
 
 import (
@@ -41,9 +42,9 @@ type Config struct {
 	*Records
 	// Registry contains the publications of the vacants. It is nil on a host without a registry.
 	Registry *registry.Registry
-	// Vault opens the vacants' keys. It is nil in functions that must not open keys.
-	// AcceptRevocation then does not update the vacant's record, and calls are refused because of
-	// the revocation document. AddManifest then rejects manifests of vacants on this host.
+	// Vault opens the vacants' keys. It is nil in a process that must not open keys. In such a
+	// process, AddManifest rejects manifests of vacants on this host, and AcceptRevocation does not
+	// update the vacant's record. The revocation document then stops calls.
 	Vault custody.Vault
 	// Resources contains the resources of agents. If it is nil, the host has none, and no vacant
 	// can be created.

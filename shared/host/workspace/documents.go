@@ -26,12 +26,11 @@ type workspaceDocument struct {
 	Name      string    `json:"name"`
 	ID        string    `json:"id"` // random id in the keys of the files and of their blobs
 	CreatedAt time.Time `json:"created"`
-	SealedKey []byte    `json:"box"` // sealed key
+	SealedKey []byte    `json:"box"`
 }
 
-// CountDocs contains the number of workspaces of each owner, and the file and byte counts of each
-// workspace, packed into one number. The number of a removed workspace is the negative Unix time of
-// its removal.
+// CountDocs contains numbers of two kinds. The number of an owner counts its workspaces. The number
+// of a workspace packs its file and byte counts, or is the negative Unix time of its removal.
 var CountDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
 	Codec: store.CountCodec(),
@@ -63,8 +62,8 @@ var FileDocs = store.DocKind[fileDocument]{
 	},
 }
 
-// fileDocument is a file, or the tombstone of a deleted file. A tombstone remains long enough to stop a
-// late retry of the preceding write.
+// fileDocument is a file, or the tombstone of a deleted file. A tombstone remains long
+// enough to stop a late retry of the preceding write.
 type fileDocument struct {
 	Path string    `json:"path,omitempty"` // set only if it differs from the sort key
 	Size int64     `json:"size"`
@@ -72,8 +71,8 @@ type fileDocument struct {
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// FormerBlob is a replaced blob that a backup may need until Until. A blob that was written
-	// recently is not recorded, because Sweep deletes only blobs that are older than orphanAge.
+	// FormerBlob is a replaced blob that a backup may need until FormerUntil. A blob that is replaced
+	// before maxUnrecordedAge needs no record, because Sweep deletes it only after orphanAge.
 	FormerBlob  string    `json:"former,omitempty"`
 	FormerUntil time.Time `json:"former_until,omitzero"`
 }

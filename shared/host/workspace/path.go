@@ -26,11 +26,11 @@ const (
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// Ref identifies a workspace. Owner is the hexadecimal id of an account, or Operator.
+// Ref identifies a workspace. Owner is the hexadecimal id of an account, or OperatorOwner.
 type Ref struct{ Owner, Name string }
 
-// ResolveRef returns the workspace that a payer means by name, or an error if the payer may not use the
-// name. If p is nil, the operator is the owner. An empty name means the default workspace.
+// ResolveRef returns the workspace that a payer means by name, or an error if the payer may not
+// use the name. If p is nil, the operator is the owner. An empty name means the default workspace.
 func ResolveRef(p *call.Payer, name string) (Ref, error) {
 	r := Ref{OperatorOwner, cmp.Or(name, MainName)}
 	if p != nil {

@@ -22,16 +22,16 @@ const (
 	// any write. The count document of a removed workspace remains for the same time after the
 	// files are deleted.
 	orphanAge = 24 * time.Hour
-	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup
-	// reads the blobs within this time after it has read the documents.
+	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup must
+	// read the blobs within this time after it has read the documents.
 	backupTime = time.Hour
-	// maxUnrecordedAge is the maximum age of a replaced blob that is not recorded in Former. Such a blob
-	// reaches orphanAge more than backupTime after its replacement.
+	// maxUnrecordedAge limits the age of a replaced blob that is not recorded in FormerBlob. Sweep
+	// keeps such a blob until orphanAge, which is at least 2*backupTime after its replacement.
 	maxUnrecordedAge = orphanAge - 2*backupTime
 	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
 	// a writer may retry.
 	tombstoneTime = 2 * backupTime
-	// verifyAge is the minimum age at which verify reports a blob without a document.
+	// verifyAge is the minimum age at which Verify reports a blob without a document.
 	verifyAge = 2 * orphanAge
 
 	maxParallelDeletes = 8
@@ -39,8 +39,8 @@ const (
 
 func blobKey(id, name string) string { return BlobPrefix + id + "/" + name }
 
-// RemoveWorkspace removes a workspace and destroys its key, which makes the files unreadable. Sweep deletes
-// the files later.
+// RemoveWorkspace removes a workspace and destroys its key, which makes the files unreadable.
+// Sweep deletes the files later.
 func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 	return store.AsProblem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
@@ -60,7 +60,7 @@ func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			countDoc.Expires = w.now().Add(orphanAge) // a workspace without blobs is not visited by Sweep
+			countDoc.Expires = w.now().Add(orphanAge) // Sweep sets the expiry only of workspaces with blobs
 		}
 		CountDocs.Put(tx, countDoc, -w.now().Unix()) // makes concurrent writes fail
 		tx.AddWrites(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
@@ -128,8 +128,9 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	return deleted, store.AsProblem(errors.Join(append(errs, err)...))
 }
 
-// forEachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads the
-// documents. A listed blob that is old and has no document will therefore never get one.
+// forEachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads
+// the documents. If an old listed blob has no document then, it never gets one, because no write
+// takes that long.
 func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, blobInfos []blob.Info) error) error {
 	var blobInfos []blob.Info
 	lastID := ""
@@ -175,7 +176,7 @@ func (c *Verification) Verify(ctx context.Context) error {
 		verifiedIDs[id] = true
 		orphans, err := c.verifyWorkspace(ctx, id, blobInfos, verifyAge)
 		for _, b := range orphans {
-			c.Report(b.Key, "the document of a file that has it", "none")
+			c.Report(b.Key, "a file document that refers to this blob", "none")
 		}
 		return err
 	}
@@ -206,9 +207,9 @@ func (c *Verification) Verify(ctx context.Context) error {
 	return nil
 }
 
-// verifyWorkspace compares the documents of a workspace with its blobs. It returns the blobs that are older
-// than age and not needed by any document. If a file was written after the blobs were listed,
-// verify may report that its blob is missing.
+// verifyWorkspace compares the documents of a workspace with its blobs. It returns the
+// blobs that are older than age and not needed by any document. If a file was written after the
+// blobs were listed, verifyWorkspace may report that its blob is missing.
 func (c *Verification) verifyWorkspace(ctx context.Context, id string, blobInfos []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, countDoc, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {
@@ -239,7 +240,7 @@ func (c *Verification) verifyWorkspace(ctx context.Context, id string, blobInfos
 		switch size, ok := sizes[key]; {
 		case c.Blobs == nil || !v.isFile():
 		case !ok:
-			c.Report(d.Key.String(), "its bytes, in blob "+key, "none")
+			c.Report(d.Key.String(), "its content in blob "+key, "none")
 		case size != v.Size+sealOverhead:
 			c.Report(d.Key.String(), fmt.Sprintf("a blob of %d bytes", v.Size+sealOverhead), fmt.Sprintf("%d bytes", size))
 		}

@@ -89,27 +89,27 @@ type Info struct {
 	CreatedAt time.Time `json:"created"`
 }
 
-// Condition is a condition of a change. The zero If always holds.
+// Condition restricts a change. The zero Condition always holds.
 type Condition struct {
 	Absent bool   // the file must not exist
 	Exists bool   // the file must exist
 	Hash   string // the file must have this hash
 }
 
-// Change contains the arguments of Workspaces.Write and Workspaces.Delete. Delete uses only Path, If and
-// Also.
+// Change contains the arguments of Workspaces.Write and Workspaces.Delete. Delete uses only
+// Path, Condition and AddWrites.
 type Change struct {
 	Path      string
 	Data      []byte
 	Condition Condition
 	Task      string // id of the writing task, or ""
-	// AddWrites adds writes to the commit of the change. It is called in each attempt, and an error from
-	// it aborts the change. Also may be nil. If an Add from Also exceeds its bounds, the error of
-	// the change wraps a *store.BoundsError with the key of the Add.
+	// AddWrites adds writes to the commit of the change. It is called in each attempt, and an
+	// error from it aborts the change. AddWrites may be nil. If an Add of these writes exceeds its
+	// bounds, the error of the change wraps a *store.BoundsError with the key of the Add.
 	AddWrites func(ctx context.Context, tx *store.Tx) error
 }
 
-// openWorkspace is a workspace whose key has been opened.
+// openWorkspace is a workspace whose key has been unsealed.
 type openWorkspace struct {
 	ref Ref
 	id  string
@@ -126,7 +126,7 @@ func errNoWorkspace(name string) error {
 
 func vaultContext(id string) string { return "workspace:" + id }
 
-func (w *Workspaces) find(ctx context.Context, ref Ref) (*openWorkspace, error) {
+func (w *Workspaces) findWorkspace(ctx context.Context, ref Ref) (*openWorkspace, error) {
 	// Read the document even if the key is cached, because the workspace may have been removed.
 	v, d, err := Docs.Get(ctx, w.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	switch {
@@ -157,8 +157,8 @@ func (w *Workspaces) find(ctx context.Context, ref Ref) (*openWorkspace, error) 
 
 func (w *Workspaces) now() time.Time { return w.Now().UTC().Truncate(time.Second) }
 
-func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*openWorkspace, error) {
-	ws, err := w.find(ctx, ref)
+func (w *Workspaces) findOrCreateWorkspace(ctx context.Context, ref Ref) (*openWorkspace, error) {
+	ws, err := w.findWorkspace(ctx, ref)
 	if !problem.Is(err, problem.NotFound) {
 		return ws, err
 	}
@@ -195,7 +195,7 @@ func (w *Workspaces) findOrCreate(ctx context.Context, ref Ref) (*openWorkspace,
 	if err != nil {
 		return nil, store.AsProblem(err)
 	}
-	return w.find(ctx, ref) // another process may have created it first
+	return w.findWorkspace(ctx, ref) // another process may have created it first
 }
 
 func (w *Workspaces) ListWorkspaces(ctx context.Context, owner string) (infos []Info, err error) {
@@ -225,7 +225,7 @@ func (w *Workspaces) Stat(ctx context.Context, ref Ref, path string) (f File, er
 	if path, err = NormalizePath(path); err != nil {
 		return f, err
 	}
-	ws, err := w.find(ctx, ref)
+	ws, err := w.findWorkspace(ctx, ref)
 	if err != nil {
 		return f, err
 	}
@@ -249,8 +249,8 @@ func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []by
 	return f, data, err
 }
 
-// ReadContent returns the content of a file from Stat or List. It works for at least an hour after the
-// file was replaced or deleted.
+// ReadContent returns the content of a file from Stat or ListFiles. It works for at least an
+// hour after the file was replaced or deleted.
 func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	blobs, err := w.Blobs()
 	if err != nil {
@@ -275,14 +275,14 @@ func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	return data, nil
 }
 
-// ListFiles returns the files whose paths begin with prefix, in the order of their folded paths, and the
-// cursor of the next page. A page has at most n files and may have fewer even if another page
-// follows.
+// ListFiles returns the files whose paths begin with prefix, in the order of their folded paths,
+// and the cursor of the next page. A page has at most n files and may have fewer even if another
+// page follows.
 func (w *Workspaces) ListFiles(ctx context.Context, ref Ref, prefix string, n int, cursor string) (files []File, next string, err error) {
 	if _, err := NormalizePath(strings.TrimSuffix(prefix, "/")); err != nil && prefix != "" {
 		return nil, "", err
 	}
-	ws, err := w.find(ctx, ref)
+	ws, err := w.findWorkspace(ctx, ref)
 	switch {
 	case problem.Is(err, problem.NotFound) && (ref.Name == MainName || ref.Name == TestName):
 		return nil, "", nil // the first write creates the workspace
@@ -315,7 +315,7 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, change Change) (f File,
 	if len(change.Data) > MaxFile {
 		return f, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", change.Path, MaxFile, len(change.Data))
 	}
-	ws, err := w.findOrCreate(ctx, ref)
+	ws, err := w.findOrCreateWorkspace(ctx, ref)
 	if err != nil {
 		return f, err
 	}
@@ -348,7 +348,7 @@ func (w *Workspaces) Delete(ctx context.Context, ref Ref, change Change) (err er
 	if change.Path, err = NormalizePath(change.Path); err != nil {
 		return err
 	}
-	ws, err := w.find(ctx, ref)
+	ws, err := w.findWorkspace(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ type Object struct {
 	Body io.ReadCloser
 }
 
-// Condition is the condition of a Put. At most one field may be set. The zero Condition always holds.
+// Condition is the condition of a Put. At most one field may be set. The zero Condition always
+// holds.
 type Condition struct {
 	Absent bool   // the object must not exist
 	Tag    string // the object must be at this version

@@ -6,9 +6,9 @@
 // # The life of a row
 //
 // Commit copies the row into a record and queues it. One goroutine, the committer, takes the
-// complete queue, decides each commit against the transaction and the earlier commits of the queue,
-// writes the records of the accepted ones, syncs once for all, and acknowledges them. The next
-// group gathers during the sync, so a commit is never delayed in order to fill a group.
+// complete queue and decides each commit against the transaction and the earlier commits of the
+// queue. It writes the records of the accepted commits, syncs once for all, and acknowledges them.
+// The next group gathers during the sync, so a commit is never delayed in order to fill a group.
 //
 // Records of all streams are appended to one journal, so that 64 rows of 64 pairs fill a dozen
 // pages instead of changing 64. The index locates the rows. The entries of the last few thousand
@@ -26,8 +26,8 @@
 // # Measured and rejected
 //
 // Pages larger than 4 KB have no benefit. Not syncing the free list saves a tenth, but then every
-// start reads the complete file. The method DB.Batch of bbolt delays commits to collect a group, and
-// runs a group again if one of its commits is refused.
+// start reads the complete file. The method DB.Batch of bbolt delays commits to collect a group,
+// and runs a group again if one of its commits is refused.
 package bolt
 
 import (
@@ -55,8 +55,8 @@ const (
 	// mmapHeadroom is the address space mapped beyond the end of the file, so that a growing file is
 	// remapped only once per GiB.
 	mmapHeadroom = 1 << 30
-	// defaultRecentLimit is the default limit of rows that are missing in the file's index. At most this
-	// many rows are read back at the start.
+	// defaultRecentLimit is the default limit of rows that are missing in the file's index. At most
+	// this many rows are read back at the start.
 	defaultRecentLimit = 4096
 	// lockTimeout limits the wait for another process's lock, for example if that process is just
 	// ending.
@@ -71,7 +71,7 @@ type Options struct {
 	// Upgrade upgrades a file of an earlier format. If it is nil, Open rejects such a file.
 	Upgrade *Upgrade
 
-	recentLimit int // replaced by the constant if zero
+	recentLimit int // defaultRecentLimit if zero
 	openFile    func(string, int, os.FileMode) (*os.File, error)
 }
 
@@ -96,9 +96,9 @@ type Store struct {
 	views   []*view
 }
 
-// recentEntries lists the rows of a stream that are missing in the file's index: records[i] is the record
-// of position first+i. number is the stream's number in the file. The committer only appends to
-// records, so a copy of the struct is a snapshot.
+// recentEntries lists the rows of a stream that are missing in the file's index: records[i] is the
+// record of position firstPosition+i. streamNumber is the stream's number in the file. The
+// committer only appends to records, so a copy of the struct is a snapshot.
 type recentEntries struct {
 	streamNumber  uint64
 	firstPosition uint64
@@ -107,7 +107,7 @@ type recentEntries struct {
 
 func (r recentEntries) lastPosition() uint64 { return r.firstPosition + uint64(len(r.records)) - 1 }
 
-// recordAt returns the record at a position, or 0 if recent does not contain the position.
+// recordAt returns the record at a position, or 0 if r does not contain the position.
 func (r recentEntries) recordAt(position uint64) uint64 {
 	if position < r.firstPosition || position-r.firstPosition >= uint64(len(r.records)) {
 		return 0
@@ -115,8 +115,8 @@ func (r recentEntries) recordAt(position uint64) uint64 {
 	return r.records[position-r.firstPosition]
 }
 
-// truncateAfter returns r without the records after record. A transaction whose last record is record
-// does not contain them.
+// truncateAfter returns r without the records after record. A transaction whose last record is
+// record does not contain them.
 func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -124,19 +124,19 @@ func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	return r
 }
 
-// Open opens the file at path, or creates it with mode 0600. It rejects a file of a later Format
+// Open opens the file at path, or creates it with mode 0600. It rejects a file of a later format
 // and a file locked by another process, without changing them.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{recentLimit: o.recentLimit, committerDone: make(chan struct{}), recent: map[store.Stream]recentEntries{}}
 	if s.recentLimit == 0 {
 		s.recentLimit = defaultRecentLimit
 	}
-	if err := s.open(path, o); err != nil {
+	if err := s.openPath(path, o); err != nil {
 		return nil, err
 	}
 	s.disk.init()
 	s.queue.init()
-	if err := recoverPanic(func() error { return s.prepare(o.Upgrade) }); err != nil {
+	if err := recoverPanic(func() error { return s.prepareFile(o.Upgrade) }); err != nil {
 		err = withPath(err, path)
 		return nil, errors.Join(err, s.closeFile(err))
 	}
@@ -144,7 +144,7 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) prepare(u *Upgrade) error {
+func (s *Store) prepareFile(u *Upgrade) error {
 	// A process that was killed between its last write and the sync left data that is readable but
 	// would be lost in a power failure: the name of a new file, and its last transaction.
 	if err := errors.Join(s.db.Sync(), syncDir(filepath.Dir(s.db.Path()))); err != nil {
@@ -169,7 +169,7 @@ func (s *Store) prepare(u *Upgrade) error {
 	return s.db.View(readState)
 }
 
-func (s *Store) open(path string, o Options) error {
+func (s *Store) openPath(path string, o Options) error {
 	options := &bbolt.Options{
 		Timeout:      lockTimeout,
 		FreelistType: bbolt.FreelistMapType,
@@ -185,10 +185,10 @@ func (s *Store) open(path string, o Options) error {
 			options.InitialMmapSize += int(info.Size())
 		}
 	}
-	return s.openFile(path, options)
+	return s.openDB(path, options)
 }
 
-func (s *Store) openFile(path string, options *bbolt.Options) error {
+func (s *Store) openDB(path string, options *bbolt.Options) error {
 	err := recoverPanic(func() (err error) {
 		s.db, err = bbolt.Open(path, 0o600, options)
 		return err
@@ -209,8 +209,8 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
-// recoverPanic runs fn and converts its panic to an error: bbolt asserts that what it reads is valid,
-// and the mapping of a truncated file faults. fn must release locks with defer.
+// recoverPanic runs fn and converts its panic to an error: bbolt asserts that what it reads is
+// valid, and the mapping of a truncated file faults. fn must release locks with defer.
 func recoverPanic(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -249,8 +249,9 @@ func (s *Store) Close() error {
 	return s.closeFile(s.disk.err())
 }
 
-// closeFile closes the file unless err, the earlier failure of the store, is a panic. After a panic,
-// bbolt may still hold locks and its Close could hang, so the file stays open until the process ends.
+// closeFile closes the file unless err, the earlier failure of the store, is a panic. After a
+// panic, bbolt may still hold locks and its Close could hang, so the file stays open until the
+// process ends.
 func (s *Store) closeFile(err error) error {
 	if isPanic(err) {
 		return nil

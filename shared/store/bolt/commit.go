@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothingToCommit aborts a transaction in which every commit was refused or had been applied before.
-// Such a transaction need not be synced.
+// errNothingToCommit aborts a transaction in which every commit was refused or had been applied
+// before. Such a transaction need not be synced.
 var errNothingToCommit = errors.New("nothing to commit")
 
 // runCommitter runs the committer, which is the only goroutine that writes to the file.
@@ -42,7 +42,7 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 		return nil, err
 	}
 	var g *group
-	err = s.update(func(tx *bbolt.Tx) error {
+	err = s.runWriteTx(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
 		for _, r := range requests {
 			outcome, err := g.applyRequest(r)
@@ -63,7 +63,7 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	return outcomes, nil
 }
 
-func (s *Store) update(fn func(*bbolt.Tx) error) error {
+func (s *Store) runWriteTx(fn func(*bbolt.Tx) error) error {
 	return recoverPanic(func() error { return s.db.Update(fn) })
 }
 
@@ -85,8 +85,8 @@ func (s *Store) publishRows(g *group) {
 	}
 }
 
-// finishCommit releases readers that saw the transaction before it was synced, and drops rows that are
-// now in the file's index.
+// finishCommit releases readers that saw the transaction before it was synced, and drops rows that
+// are now in the file's index.
 func (s *Store) finishCommit(g *group) {
 	s.disk.markSynced(g.txID)
 	if !g.indexFlushed {
@@ -98,8 +98,8 @@ func (s *Store) finishCommit(g *group) {
 }
 
 // rollBack rolls back a group whose transaction failed with cause. If the transaction is visible
-// nevertheless, its last sync failed. The state on disk is then unknown, and the store fails all calls
-// until the file is opened again. The same holds after a panic, because bbolt's lock may still be held.
+// nevertheless, its last sync failed, and the state on disk is unknown. After a panic, bbolt's lock
+// may still be held. In both cases, the store fails all calls until the file is opened again.
 func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {
 		return s.disk.markLost(cause)
@@ -108,7 +108,7 @@ func (s *Store) rollBack(g *group, cause error) error {
 		return store.NotAppliedError(cause)
 	}
 	isVisible := true
-	err := s.readUnsynced(func(tx *bbolt.Tx) error {
+	err := s.runUnsyncedReadTx(func(tx *bbolt.Tx) error {
 		isVisible = tx.ID() >= g.txID
 		return nil
 	})
@@ -119,7 +119,7 @@ func (s *Store) rollBack(g *group, cause error) error {
 	return s.disk.markLost(cause)
 }
 
-func (s *Store) readUnsynced(fn func(*bbolt.Tx) error) error {
+func (s *Store) runUnsyncedReadTx(fn func(*bbolt.Tx) error) error {
 	return recoverPanic(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
 }
 

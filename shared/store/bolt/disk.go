@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// syncState tracks which transactions are on disk. A bbolt transaction is visible before its last sync
-// has finished, so an answer based on it could leave the host and be lost in a power failure.
+// syncState tracks which transactions are on disk. A bbolt transaction is visible before its last
+// sync has finished, so an answer based on it could leave the host and be lost in a power failure.
 // Therefore a reader waits for its transaction.
 type syncState struct {
 	lastSynced atomic.Int64 // last transaction on disk

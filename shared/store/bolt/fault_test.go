@@ -192,7 +192,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	// The group's rows are published, and then its transaction fails.
 	fail := errors.New("no space left on device")
 	var g *group
-	err := s.update(func(tx *bbolt.Tx) error {
+	err := s.runWriteTx(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
 		if outcome, err := g.applyRequest(newRequest([]store.Write{row("stream", 4), row("new", 1)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
@@ -237,7 +237,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 	tip := make(chan error, 1)
 	fail := errors.New("no space left on device")
 	var g *group
-	err := s.update(func(tx *bbolt.Tx) error {
+	err := s.runWriteTx(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
 		if outcome, err := g.applyRequest(newRequest([]store.Write{row("stream", 2)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
@@ -342,7 +342,7 @@ func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 		}
 	}
 	// Records are numbered in the order of commits.
-	err := s.update(func(tx *bbolt.Tx) error {
+	err := s.runWriteTx(func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
 		v := append([]byte{}, b.journal.Get(encodeNumber(14))...)
 		v[0] = 9

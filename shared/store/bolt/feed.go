@@ -32,7 +32,7 @@ func (s *Store) RowsAfter(ctx context.Context, partition, offset string, n int) 
 			return nil, "", false, problem.Invalid("offset", "a record number", strconv.Quote(offset[:min(len(offset), 80)]))
 		}
 	}
-	err = s.read(ctx, func(tx *bbolt.Tx) error {
+	err = s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		names := map[uint64]store.Stream{}
 		c := tx.Bucket(journalBucket).Cursor()
 		size := 0

@@ -47,7 +47,8 @@ var (
 // entryFormat is the first byte of every record and every document.
 const entryFormat = 1
 
-// recordHeaderSize is the size of a record without the row's data: format, WriteID, stream number, position.
+// recordHeaderSize is the size of a record without the row's data: format, WriteID, stream number,
+// position.
 const recordHeaderSize = 1 + 16 + 8 + 8
 
 func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -63,7 +64,8 @@ func indexKey(streamNumber, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(encodeNumber(streamNumber), position)
 }
 
-// encodeRecord encodes a row. The stream number stays 0, because only the committer can set it (setStreamNumber).
+// encodeRecord encodes a row. The stream number stays 0, because only the committer can set it
+// (setStreamNumber).
 func encodeRecord(a store.Append) []byte {
 	b := make([]byte, recordHeaderSize, recordHeaderSize+len(a.Data))
 	b[0] = entryFormat
@@ -91,8 +93,8 @@ func parseRecord(record []byte, streamNumber, position uint64) (store.Row, error
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[recordHeaderSize:]}, nil // Data aliases record
 }
 
-// partitionPrefix returns the prefix of all keys of a partition. The length comes first, so that the keys of
-// a partition never start with the prefix of another partition.
+// partitionPrefix returns the prefix of all keys of a partition. The length comes first, so that
+// the keys of a partition never start with the prefix of another partition.
 func partitionPrefix(partition string) []byte {
 	b := make([]byte, 0, 2+len(partition)+64)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
@@ -110,8 +112,8 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 	return store.Key{}, damagedError("%q is not a document's key", b)
 }
 
-// sparseIndexKey sorts by the index sort, then by the document's key. To keep that order, it encodes a
-// zero byte in the sort as 0 255 and the end of the sort as 0 1.
+// sparseIndexKey sorts by the index sort, then by the document's key. To keep that order, it
+// encodes a zero byte in the sort as 0 255 and the end of the sort as 0 1.
 func sparseIndexKey(index, document store.Key) []byte {
 	return append(append(sparseIndexStart(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
@@ -143,7 +145,8 @@ func expiryKey(d store.Doc) []byte {
 	return append(encodeNumber(uint64(d.Expires.Unix())), documentKey(d.Key)...)
 }
 
-// encodeDocument encodes a document: format, version, number, WriteID, index, expiry second or 0, data.
+// encodeDocument encodes a document: format, version, number, WriteID, index, expiry second or 0,
+// data.
 func encodeDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
 	b = append(b, entryFormat)

@@ -15,7 +15,7 @@ import (
 type group struct {
 	buckets
 	store          *Store
-	txID           int    // transaction id
+	txID           int
 	previousRecord uint64 // last record of the previous transaction
 	lastRecord     uint64 // last record so far
 	streamEnds     map[store.Stream]*streamEnd
@@ -34,8 +34,8 @@ func openBuckets(tx *bbolt.Tx) buckets {
 
 func (b buckets) lastIndexedRecord() uint64 { return parseNumber(b.meta.Get(lastIndexedKey)) }
 
-// streamEnd describes the end of a stream: its number (0 for a new stream), its last position, and the
-// records that this group added.
+// streamEnd describes the end of a stream: its number (0 for a new stream), its last position, and
+// the records that this group added.
 type streamEnd struct {
 	streamNumber, lastPosition uint64
 	addedRecords               []uint64
@@ -55,8 +55,8 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 	return g
 }
 
-// applyRequest applies one commit of the group. If the commit is refused, outcome is the refusal. An error
-// in err aborts the group.
+// applyRequest applies one commit of the group. If the commit is refused, outcome is the refusal. A
+// non-nil err aborts the group.
 func (g *group) applyRequest(r *request) (outcome, err error) {
 	alreadyApplied, refusal := store.CheckConditions(r.writes, g)
 	switch {
@@ -95,8 +95,8 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// loadStreamEnd returns the end of a stream, including this group. It reads recent without a lock, because
-// only this goroutine writes to recent.
+// loadStreamEnd returns the end of a stream, including this group. It reads Store.recent without
+// a lock, because only this goroutine writes to it.
 func (g *group) loadStreamEnd(name store.Stream) *streamEnd {
 	e := g.streamEnds[name]
 	if e == nil {
@@ -170,7 +170,8 @@ func (g *group) appendRow(a store.Append, encoded []byte) error {
 	return nil
 }
 
-// loadForChange returns a document that is about to change, after saving its old value for running walks.
+// loadForChange returns a document that is about to change, after saving its old value for
+// running walks.
 func (g *group) loadForChange(k store.Key) (store.Doc, error) {
 	value := g.documents.Get(documentKey(k))
 	for _, v := range g.store.views {
@@ -269,8 +270,8 @@ func (g *group) finish() error {
 	return nil
 }
 
-// flushIndex writes recent and the group's rows to the index in key order, so that it visits each page
-// only once.
+// flushIndex writes the recent rows and the group's rows to the index in key order, so that it
+// visits each page only once.
 func (g *group) flushIndex() error {
 	g.indexFlushed = true
 	lists := slices.Collect(maps.Values(g.store.recent))

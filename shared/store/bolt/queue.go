@@ -72,8 +72,8 @@ func (q *queue) enqueue(r *request) error {
 	return nil
 }
 
-// takeGroup waits for commits and appends the commits of one group to group, except withdrawn ones. If
-// the queue is closed and empty, take returns group unchanged.
+// takeGroup waits for commits and appends the commits of one group to group, except withdrawn
+// ones. If the queue is closed and empty, takeGroup returns group unchanged.
 func (q *queue) takeGroup(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,8 +104,8 @@ func (q *queue) close() {
 	q.notEmpty.Broadcast()
 }
 
-// Commit implements store.Store. A commit whose context ends while it is queued is withdrawn. After
-// the committer has taken it, a caller whose context ends does not learn the outcome.
+// Commit implements store.Store. If the context ends while the commit is queued, the commit is
+// withdrawn. If the context ends later, the caller does not learn the outcome.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.CheckWrites(writes); err != nil {
 		return err

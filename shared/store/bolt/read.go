@@ -41,20 +41,21 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 // noRecordLimit is the record limit of reads outside a walk.
 const noRecordLimit = math.MaxUint64
 
-// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the stream's
-// recent rows before the transaction begins. A row is dropped from memory only after it is in the file's
-// index, so the transaction finds every row that the copy lacks. If a group was rolled back in between, the
-// copy may contain its records, whose numbers the next group reuses, and readStream starts over.
+// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
+// stream's recent rows before the transaction begins. A row is dropped from memory only after it is
+// in the file's index, so the transaction finds every row that the copy lacks. If a group was
+// rolled back in between, the copy may contain records of that group, and the next group reuses
+// their numbers. readStream then starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(streamReader) error) error {
 	for {
 		r, rollbackCount := s.loadRecent(name)
 		isStale := false
-		err := s.read(ctx, func(tx *bbolt.Tx) error {
+		err := s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 			if _, currentCount := s.loadRecent(name); currentCount != rollbackCount {
 				isStale = true
 				return nil
 			}
-			return fn(openStream(tx, name, r, limit))
+			return fn(newStreamReader(tx, name, r, limit))
 		})
 		if !isStale {
 			return err
@@ -68,8 +69,8 @@ func (s *Store) loadRecent(name store.Stream) (r recentEntries, rollbackCount ui
 	return s.recent[name], s.rollbackCount
 }
 
-// read runs fn in a read transaction whose data is on disk.
-func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
+// runReadTx runs fn in a read transaction whose data is on disk.
+func (s *Store) runReadTx(ctx context.Context, fn func(*bbolt.Tx) error) error {
 	tx, err := s.beginRead(ctx)
 	if err != nil {
 		return err
@@ -104,21 +105,21 @@ func (s *Store) beginRead(ctx context.Context) (*bbolt.Tx, error) {
 
 // streamReader reads one stream in one transaction, up to a record.
 type streamReader struct {
-	journal    *bbolt.Bucket
-	index      *bbolt.Bucket // nil if recent has all rows of the stream
-	recent     recentEntries // visible recent rows
-	number     uint64        // zero if the stream does not exist
-	lastRecord uint64        // last visible record
+	journal      *bbolt.Bucket
+	index        *bbolt.Bucket // nil if recent has all rows of the stream
+	recent       recentEntries // visible recent rows
+	streamNumber uint64        // zero if the stream does not exist
+	lastRecord   uint64        // last visible record
 }
 
-func openStream(tx *bbolt.Tx, name store.Stream, r recentEntries, limit uint64) streamReader {
+func newStreamReader(tx *bbolt.Tx, name store.Stream, r recentEntries, limit uint64) streamReader {
 	st := streamReader{journal: tx.Bucket(journalBucket)}
 	st.lastRecord = min(limit, st.journal.Sequence())
 	st.recent = r.truncateAfter(st.lastRecord)
 	if len(st.recent.records) > 0 {
-		st.number = r.streamNumber
+		st.streamNumber = r.streamNumber
 	} else {
-		st.number = parseNumber(tx.Bucket(numberByNameBucket).Get([]byte(name)))
+		st.streamNumber = parseNumber(tx.Bucket(numberByNameBucket).Get([]byte(name)))
 	}
 	if len(st.recent.records) == 0 || r.firstPosition > 1 {
 		st.index = tx.Bucket(indexBucket)
@@ -128,12 +129,12 @@ func openStream(tx *bbolt.Tx, name store.Stream, r recentEntries, limit uint64) 
 
 func (st *streamReader) lastPosition() uint64 {
 	switch {
-	case st.number == 0:
+	case st.streamNumber == 0:
 		return 0
 	case len(st.recent.records) > 0:
 		return st.recent.lastPosition()
 	}
-	last := lastIndexedPosition(st.index, st.number)
+	last := lastIndexedPosition(st.index, st.streamNumber)
 	if st.recordAt(last) <= st.lastRecord {
 		return last
 	}
@@ -144,22 +145,22 @@ func (st *streamReader) lastPosition() uint64 {
 func (st *streamReader) recordAt(position uint64) uint64 {
 	record := st.recent.recordAt(position)
 	if record == 0 && st.index != nil {
-		record = parseNumber(st.index.Get(indexKey(st.number, position)))
+		record = parseNumber(st.index.Get(indexKey(st.streamNumber, position)))
 	}
 	return record
 }
 
-// readRow returns the row at a position, or the zero Row if it does not exist. Its Data is valid only
-// during the transaction.
+// readRow returns the row at a position, or the zero Row if it does not exist. Its Data is valid
+// only during the transaction.
 func (st *streamReader) readRow(position uint64) (store.Row, error) {
-	if st.number == 0 {
+	if st.streamNumber == 0 {
 		return store.Row{}, nil
 	}
 	record := st.recordAt(position)
 	if record == 0 || record > st.lastRecord {
 		return store.Row{}, nil
 	}
-	return parseRecord(st.journal.Get(encodeNumber(record)), st.number, position)
+	return parseRecord(st.journal.Get(encodeNumber(record)), st.streamNumber, position)
 }
 
 func (st *streamReader) readPage(from uint64, n int, d store.Direction) (rows []store.Row, err error) {
@@ -193,7 +194,7 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 }
 
 func (s *Store) readDocument(ctx context.Context, k store.Key, fn func(value []byte) error) error {
-	return s.read(ctx, func(tx *bbolt.Tx) error {
+	return s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		return fn(tx.Bucket(documentsBucket).Get(documentKey(k)))
 	})
 }
@@ -206,19 +207,19 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	if err != nil {
 		return nil, "", err
 	}
-	l := pageQuery{keyRange: r, limit: n, prefix: partitionPrefix(r.Partition)}
-	l.start, l.end = documentKey(store.Key{Partition: r.Partition, Sort: r.Start}), documentKey(store.Key{Partition: r.Partition, Sort: r.End})
+	query := pageQuery{keyRange: r, limit: n, prefix: partitionPrefix(r.Partition)}
+	query.start, query.end = documentKey(store.Key{Partition: r.Partition, Sort: r.Start}), documentKey(store.Key{Partition: r.Partition, Sort: r.End})
 	if r.Index {
-		l.start, l.end = sparseIndexStart(r.Partition, r.Start), sparseIndexStart(r.Partition, r.End)
+		query.start, query.end = sparseIndexStart(r.Partition, r.Start), sparseIndexStart(r.Partition, r.End)
 	}
 	if cursor != "" {
-		l.lastEntry = documentKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})
+		query.lastEntry = documentKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})
 		if r.Index {
-			l.lastEntry = sparseIndexKey(store.Key{Partition: r.Partition, Sort: position.IndexSort}, position.Key)
+			query.lastEntry = sparseIndexKey(store.Key{Partition: r.Partition, Sort: position.IndexSort}, position.Key)
 		}
 	}
-	err = s.read(ctx, func(tx *bbolt.Tx) error {
-		docs, next, err = l.readPage(tx)
+	err = s.runReadTx(ctx, func(tx *bbolt.Tx) error {
+		docs, next, err = query.readPage(tx)
 		return err
 	})
 	return docs, next, err

@@ -26,7 +26,7 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 			os.Remove(path)
 		}
 	}()
-	err = s.read(ctx, func(tx *bbolt.Tx) error {
+	err = s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(cancelableFile{ctx, f})
 		return err
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// OldFormatError is the error of Open for a file of an earlier format or with an incomplete upgrade,
-// if Options.Upgrade is nil.
+// OldFormatError is the error of Open for a file of an earlier format or with an incomplete
+// upgrade, if Options.Upgrade is nil.
 type OldFormatError struct{ problem *problem.Error }
 
 func (e *OldFormatError) Error() string { return e.problem.Error() }
@@ -27,7 +27,7 @@ func NewOldFormatError(format string, args ...any) error {
 // earliestFormat is the earliest format that can be upgraded.
 const earliestFormat = 2
 
-// Limits of a transaction of an upgrade.
+// Limits of one transaction of an upgrade.
 const (
 	maxBatchEntries = 5000
 	maxBatchBytes   = 4 << 20
@@ -37,13 +37,13 @@ const (
 //
 // Rows keep their encoding. Format 2 stored documents without expiry in a shorter form, and its
 // first version had no nameByNumberBucket. The first transaction sets the new format, which earlier
-// programs reject, and a mark that records the progress. Each later transaction changes some entries
-// and moves the mark, because a document of format 2 is indistinguishable from one of format 3. The
-// mark remains until [Store.FinishUpgrade] is called, so that the caller can first upgrade the
-// contents of documents.
+// programs reject, and stores an upgradeState. Each later transaction changes some entries and
+// records its progress in the upgradeState, because a document does not show whether it was
+// converted. The upgradeState remains until [Store.FinishUpgrade] is called, so that the caller can
+// first upgrade the contents of documents.
 type Upgrade struct {
-	// BeforeFirstChange is called before the first change of the file. If it returns an error, Open fails. The
-	// file is locked, so Begin can copy it.
+	// BeforeFirstChange is called before the first change of the file. If it returns an error,
+	// Open fails. The file is locked, so BeforeFirstChange can copy it.
 	BeforeFirstChange func(from int) error
 	// Progress is called with the number of entries that this process has upgraded. It may be nil.
 	Progress func(entries int)
@@ -63,18 +63,18 @@ type upgradeState struct {
 	lastKey    []byte // last key that the current phase has upgraded
 }
 
-func (m *upgradeState) encode() []byte {
-	return append(append(encodeNumber(uint64(m.fromFormat)), m.phase), m.lastKey...)
+func (s *upgradeState) encode() []byte {
+	return append(append(encodeNumber(uint64(s.fromFormat)), s.phase), s.lastKey...)
 }
 
-func parseUpgradeState(b []byte) (m upgradeState, ok bool) {
+func parseUpgradeState(b []byte) (state upgradeState, ok bool) {
 	if len(b) < 9 {
-		return m, false
+		return state, false
 	}
 	return upgradeState{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
 }
 
-// upgradeFile upgrades a file of format from, or resumes an interrupted upgrade.
+// upgradeFile upgrades a file of format fromFormat, or resumes an interrupted upgrade.
 func upgradeFile(db *bbolt.DB, fromFormat int, u *Upgrade) error {
 	if fromFormat < Format {
 		if err := u.BeforeFirstChange(fromFormat); err != nil {
@@ -105,24 +105,24 @@ func upgradeError(db *bbolt.DB, err error) error {
 }
 
 func beginUpgrade(tx *bbolt.Tx, from int) error {
-	m := upgradeState{fromFormat: from, phase: phaseDone}
+	state := upgradeState{fromFormat: from, phase: phaseDone}
 	if from == 2 {
-		m.phase = phaseNumbers
+		state.phase = phaseNumbers
 	}
 	if err := createBuckets(tx); err != nil {
 		return err
 	}
-	return tx.Bucket(metaBucket).Put(upgradeKey, m.encode())
+	return tx.Bucket(metaBucket).Put(upgradeKey, state.encode())
 }
 
 func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	b := openBuckets(tx)
-	m, ok := parseUpgradeState(b.meta.Get(upgradeKey))
+	state, ok := parseUpgradeState(b.meta.Get(upgradeKey))
 	if !ok {
-		return 0, true, damagedError("the mark of its upgrade is incomplete")
+		return 0, true, damagedError("the record of its upgrade is truncated")
 	}
 	source, convert := b.numberByName, func(name, n []byte) error { return b.nameByNumber.Put(n, name) }
-	switch m.phase {
+	switch state.phase {
 	case phaseDocuments:
 		b.documents.FillPercent = 0.9
 		source, convert = b.documents, func(k, value []byte) error { return b.documents.Put(k, convertFormat2(value)) }
@@ -131,25 +131,25 @@ func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	}
 	var entries [][2][]byte // Put invalidates cursors and values
 	c := source.Cursor()
-	k, v := c.Seek(m.lastKey)
-	if len(m.lastKey) > 0 && bytes.Equal(k, m.lastKey) {
+	k, v := c.Seek(state.lastKey)
+	if len(state.lastKey) > 0 && bytes.Equal(k, state.lastKey) {
 		k, v = c.Next()
 	}
 	for size := 0; k != nil && len(entries) < maxBatchEntries && size < maxBatchBytes; k, v = c.Next() {
 		entries = append(entries, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
 		size += len(k) + len(v)
 	}
-	if m.lastKey = nil; k == nil {
-		m.phase++
+	if state.lastKey = nil; k == nil {
+		state.phase++
 	} else {
-		m.lastKey = entries[len(entries)-1][0]
+		state.lastKey = entries[len(entries)-1][0]
 	}
 	for _, e := range entries {
 		if err := convert(e[0], e[1]); err != nil {
 			return 0, false, err
 		}
 	}
-	return len(entries), false, b.meta.Put(upgradeKey, m.encode())
+	return len(entries), false, b.meta.Put(upgradeKey, state.encode())
 }
 
 // convertFormat2 converts an encoded document of format 2 to the current format. It returns damaged
@@ -170,7 +170,8 @@ func convertFormat2(value []byte) []byte {
 // Info describes a file.
 type Info struct {
 	Format int // -1 for an empty file
-	// UpgradeFrom is the format at which an incomplete upgrade began. Zero means that no upgrade is incomplete.
+	// UpgradeFrom is the format at which an incomplete upgrade began. Zero means that no upgrade is
+	// incomplete.
 	UpgradeFrom int
 	// About is the value that was passed to the last FinishUpgrade. It may be nil.
 	About []byte
@@ -188,7 +189,7 @@ func Inspect(path string) (info Info, err error) {
 		return Info{Format: -1}, nil
 	}
 	s := Store{}
-	err = s.openFile(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
+	err = s.openDB(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return info, err
 	}
@@ -208,8 +209,8 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
-		m, _ := parseUpgradeState(meta.Get(upgradeKey))
-		info.UpgradeFrom, info.About = m.fromFormat, bytes.Clone(meta.Get(aboutKey))
+		state, _ := parseUpgradeState(meta.Get(upgradeKey))
+		info.UpgradeFrom, info.About = state.fromFormat, bytes.Clone(meta.Get(aboutKey))
 		return nil
 	})
 	return info, err
@@ -218,8 +219,8 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 // BeginUpgrade marks a file of the current format as being upgraded, for a caller that is going to
 // change the contents of documents.
 func (s *Store) BeginUpgrade() error {
-	m := upgradeState{fromFormat: Format, phase: phaseDone}
-	return s.updateMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.encode()) })
+	state := upgradeState{fromFormat: Format, phase: phaseDone}
+	return s.updateMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, state.encode()) })
 }
 
 // FinishUpgrade marks the upgrade as complete and stores about as Info.About.

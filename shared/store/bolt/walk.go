@@ -26,7 +26,7 @@ func (s *Store) newView(ctx context.Context) (*view, error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
 	v := &view{store: s, savedValues: map[store.Key][]byte{}}
-	err := s.read(ctx, func(tx *bbolt.Tx) error {
+	err := s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		v.lastRecord = tx.Bucket(journalBucket).Sequence()
 		v.lastStream = tx.Bucket(numberByNameBucket).Sequence()
 		return nil
@@ -52,7 +52,7 @@ func (s *Store) removeView(v *view) {
 // document that changes during the walk.
 type view struct {
 	store      *Store
-	lastRecord uint64 // last record
+	lastRecord uint64
 	lastStream uint64 // number of the last stream
 
 	mu          sync.Mutex
@@ -105,7 +105,7 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 	if err != nil {
 		return nil, "", err
 	}
-	err = v.store.read(ctx, func(tx *bbolt.Tx) error {
+	err = v.store.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(numberByNameBucket).Cursor()
 		for k, encoded := c.Seek([]byte(max(last, prefix))); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, encoded = c.Next() {
 			switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// returnExisting makes a failed condition return the existing item. Its WriteID distinguishes a lost
-// acknowledgement from a lost race, without a second read that could see a later state.
+// returnExisting makes a failed condition return the existing item. Its WriteID distinguishes a
+// lost acknowledgement from a lost race, without a second read that could see a later state.
 const returnExisting = types.ReturnValuesOnConditionCheckFailureAllOld
 
 func (s *Store) newAction(w store.Write) types.TransactWriteItem {
@@ -52,8 +52,8 @@ func (s *Store) newAction(w store.Write) types.TransactWriteItem {
 	return types.TransactWriteItem{}
 }
 
-// newUpdate converts an Add. DynamoDB evaluates conditions before the update, so the bounds are Min -
-// Delta and Max - Delta, which need more than 64 bits.
+// newUpdate converts an Add. DynamoDB evaluates conditions before the update, so the bounds are
+// Min - Delta and Max - Delta, which need more than 64 bits.
 func (s *Store) newUpdate(a store.Add) *types.Update {
 	delta := big.NewInt(a.Delta)
 	minBefore := new(big.Int).Sub(big.NewInt(a.Min), delta)
@@ -79,10 +79,10 @@ func (s *Store) newUpdate(a store.Add) *types.Update {
 	}
 }
 
-// requestToken returns a client request token that identifies a transaction by its content. DynamoDB
-// applies a token only once within ten minutes and rejects it with different content. Because the
-// token is a digest of all writes, different commits with the same WriteID have different tokens, and
-// their conditions decide whether they are applied.
+// requestToken returns a client request token that identifies a transaction by its content.
+// DynamoDB applies a token only once within ten minutes and rejects it with different content.
+// Because the token is a digest of all writes, different commits with the same WriteID have
+// different tokens, and their conditions decide whether they are applied.
 func requestToken(writes []store.Write) string {
 	h, hasWriteID := sha256.New(), false
 	hashPart := func(kind byte, values ...string) {

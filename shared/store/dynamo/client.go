@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// tryTimeout is the timeout of one try. DynamoDB answers within milliseconds or not at all, and the
-	// next try uses another connection.
+	// tryTimeout is the timeout of one try. DynamoDB answers within milliseconds or not at all, and
+	// the next try uses another connection.
 	tryTimeout = 3 * time.Second
 	// Three tries take a fraction of a second. The caller then answers 503, and its client sends
 	// the same writes again.
@@ -48,8 +48,9 @@ func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(firstBackoff << min(attempt, 4)), nil
 }
 
-// WithDynamoDBLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
-// It disables response checksums, because those in error responses of DynamoDB Local are wrong.
+// WithDynamoDBLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy
+// credentials. It disables response checksums, because those in error responses of DynamoDB Local
+// are wrong.
 func WithDynamoDBLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

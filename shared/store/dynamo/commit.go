@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// maxTransactionSize is DynamoDB's size limit of a transaction, including keys and attribute names.
+	// maxTransactionSize is DynamoDB's size limit of a transaction, including keys and attribute
+	// names.
 	maxTransactionSize = 4 << 20
-	// maxContendedTries and firstContendedBackoff limit the retries on contention to about a second and a half.
+	// maxContendedTries and firstContendedBackoff limit the retries on contention to about a second
+	// and a half.
 	maxContendedTries     = 8
 	firstContendedBackoff = 25 * time.Millisecond
 )
 
-// Commit implements store.Store. An Append at position p > 1 needs proof that p-1 exists. Callers
-// have usually read the tip, which is proof; otherwise Commit reads row p-1 first and refuses the
-// append without a write if that row is missing. DynamoDB recognizes the token of an applied
-// transaction for ten minutes, even if its items have been changed or deleted since then.
+// Commit implements store.Store. An Append at position p > 1 needs proof that row p-1 exists.
+// Callers usually provide the proof by reading the tip. Otherwise Commit reads row p-1, and refuses
+// the append if that row is missing. DynamoDB recognizes the token of an applied transaction for
+// ten minutes, even if its items have been changed or deleted since then.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.CheckWrites(writes); err != nil {
 		return err
@@ -47,15 +49,15 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	// A plain request costs half as much as a transaction.
 	send := func() error { return s.sendSingle(ctx, actions[0]) }
 	if len(writes) > 1 {
-		requestID := requestToken(writes)
-		send = func() error { return s.transact(ctx, actions, requestID) }
+		token := requestToken(writes)
+		send = func() error { return s.transact(ctx, actions, token) }
 	}
 	return s.sendUntilKnown(ctx, writes, send)
 }
 
-// sendUntilKnown calls send until the outcome is known. If conditions failed, it returns the error of
-// the last try. An earlier try whose response was lost may still be applied later if its conditions
-// hold then: a taken position never becomes free, but bounds may hold again.
+// sendUntilKnown calls send until the outcome is known. If conditions failed, it returns the error
+// of the last try. If the response to an earlier try was lost, that try may still be applied when
+// its conditions hold again. A taken position never becomes free, but bounds may hold again.
 func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstContendedBackoff
 	for attempt := 1; ; attempt++ {
@@ -104,8 +106,8 @@ func (s *Store) checkPredecessors(ctx context.Context, writes []store.Write) err
 	return nil
 }
 
-// predecessorError returns the error for an append whose predecessor is missing, or the error of an earlier
-// append of the commit, which takes precedence.
+// predecessorError returns the error for an append whose predecessor is missing, or the error of an
+// earlier append of the commit, which takes precedence.
 func (s *Store) predecessorError(ctx context.Context, earlierWrites []store.Write, a store.Append) error {
 	for _, w := range earlierWrites {
 		earlier, ok := w.(store.Append)
@@ -152,15 +154,15 @@ func (s *Store) sendSingle(ctx context.Context, a types.TransactWriteItem) error
 		})
 	default:
 		// store.CheckWrites rejects a commit that consists of one Add.
-		err = errors.New("an Add cannot be committed alone")
+		err = errors.New("an Add needs an Append or a Put in its commit")
 	}
 	return err
 }
 
-func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, requestID string) error {
+func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, token string) error {
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: actions}
-	if requestID != "" {
-		in.ClientRequestToken = &requestID
+	if token != "" {
+		in.ClientRequestToken = &token
 	}
 	_, err := s.client.TransactWriteItems(ctx, in)
 	return err

@@ -33,7 +33,7 @@ func newFixture(tb testing.TB) (*fixture, storetest.Adapter) {
 				tb.Fatal(err)
 			}
 			tables, _ := h.tables.Load(s)
-			return h.open(tb, tables.(dynamo.Tables))
+			return h.open(tb, tables.(dynamo.TableNames))
 		},
 		IndexLag:      2 * time.Second,
 		HasMovingView: true,
@@ -41,7 +41,7 @@ func newFixture(tb testing.TB) (*fixture, storetest.Adapter) {
 	}
 }
 
-func (h *fixture) open(tb testing.TB, tables dynamo.Tables) store.Store {
+func (h *fixture) open(tb testing.TB, tables dynamo.TableNames) store.Store {
 	s := dynamo.New(h.client, tables)
 	h.tables.Store(s, tables)
 	tb.Cleanup(func() {
@@ -55,7 +55,7 @@ func (h *fixture) open(tb testing.TB, tables dynamo.Tables) store.Store {
 // load writes rows in batches, without the adapter's conditions.
 func (h *fixture) load(tb testing.TB, s store.Store, name store.Stream, n int) {
 	tables, _ := h.tables.Load(s)
-	table := tables.(dynamo.Tables).Rows
+	table := tables.(dynamo.TableNames).Rows
 	const batch = 25
 	for next := 1; next <= n; {
 		var puts []types.WriteRequest
@@ -119,7 +119,7 @@ func TestTablesAreMadeOnce(t *testing.T) {
 }
 
 func TestMissingTableIsUnavailable(t *testing.T) {
-	s := dynamo.New(dynamolocal.Client(dynamolocal.Start(t)), dynamo.Tables{Rows: "missing-rows", Docs: "missing-docs"})
+	s := dynamo.New(dynamolocal.Client(dynamolocal.Start(t)), dynamo.TableNames{Rows: "missing-rows", Docs: "missing-docs"})
 	if _, err := s.Tip(t.Context(), "s"); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("Tip() = %v, want ErrUnavailable", err)
 	}

@@ -85,8 +85,8 @@ func cursorAfter(docs []store.Doc) string {
 }
 
 // docsQuery returns the query for a range after a position, or reports that the range is empty. A
-// key condition allows only one comparison of the sort key, and BETWEEN includes its upper bound,
-// so Docs drops a document at r.Last.
+// key condition with two bounds must use BETWEEN, which includes the upper bound. Docs therefore
+// drops a document at r.End.
 func (s *Store) docsQuery(r store.Range, position store.Cursor) (in *dynamodb.QueryInput, isEmpty bool) {
 	pk, sk, lastSort := attrPK, attrSK, position.Key.Sort
 	start := docItemKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})

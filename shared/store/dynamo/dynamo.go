@@ -2,10 +2,10 @@
 // and docs.
 //
 // Each commit is one request: a conditional put or delete for a single write, and a transaction for
-// several writes. Streams have no head item. Instead, a row is put only if no row is at its
-// position, and only with proof that the row below it exists: this process has read or written that
-// row or a later one (lengths.go), or reads that row first. A proof never expires, because rows are
-// never deleted.
+// several writes. Streams have no head item. Instead, a row is put only if its position is free and
+// the row below it is known to exist. A process knows this if it has read or written that row or a
+// later one (knowntips.go). Otherwise it reads that row first. The knowledge remains valid until
+// the table is restored from a backup, because rows are never deleted.
 package dynamo
 
 import (
@@ -19,12 +19,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tables names the two tables. A missing table is detected by the first call or by Warm.
-type Tables struct{ Rows, Docs string }
+// TableNames names the two tables. A missing table is detected by the first call or by Warm.
+type TableNames struct{ Rows, Docs string }
 
 type Store struct {
 	client    *dynamodb.Client
-	tables    Tables
+	tables    TableNames
 	knownTips knownTips
 
 	mu     sync.Mutex
@@ -41,11 +41,11 @@ var (
 // retries and timeouts. Its role needs GetItem, Query and PutItem on both tables, UpdateItem and
 // DeleteItem on docs, Query on the index of docs, and Scan on rows for Walk, which only operators
 // use. Transactions need no further permissions.
-func New(client *dynamodb.Client, tables Tables) *Store {
+func New(client *dynamodb.Client, tables TableNames) *Store {
 	return &Store{client: client, tables: tables, knownTips: knownTips{limit: maxGenerationStreams}}
 }
 
-func (s *Store) ClearTipCache() { s.knownTips.reset() }
+func (s *Store) ClearCache() { s.knownTips.reset() }
 
 func (s *Store) beginCall(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

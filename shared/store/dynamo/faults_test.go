@@ -30,7 +30,7 @@ func newAttempt() (a store.WriteID) {
 type line struct {
 	proxy  *faultproxy.Proxy
 	direct *dynamo.Store
-	tables dynamo.Tables
+	tables dynamo.TableNames
 	n      int
 }
 

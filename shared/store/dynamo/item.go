@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The attribute names. They are short, because their bytes count towards the size of every item. They
-// also version the layout: a later layout would use other names, and a reader rejects an item without
-// an expected attribute.
+// The attribute names. They are short, because their bytes count towards the size of every item.
+// They also version the layout: a later layout would use other names, and a reader rejects an item
+// without an expected attribute.
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
@@ -42,12 +42,12 @@ func bytesValue(b []byte) types.AttributeValue {
 	return &types.AttributeValueMemberB{Value: b}
 }
 
-func rowKey(s store.Stream, p uint64) item {
+func rowItemKey(s store.Stream, p uint64) item {
 	return item{attrPK: bytesValue([]byte(s)), attrSK: uintValue(p)}
 }
 
 func rowItem(a store.Append) item {
-	it := rowKey(a.Stream, a.Position)
+	it := rowItemKey(a.Stream, a.Position)
 	it[attrWriteID] = bytesValue(a.WriteID[:])
 	it[attrData] = bytesValue(a.Data)
 	return it

@@ -11,13 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// addUsageMiddleware adds the cost of every operation to the usage of its context. An operation with retries
-// counts as one.
+// addUsageMiddleware adds the cost of every operation to the usage of its context. An operation
+// with retries counts as one.
 func addUsageMiddleware(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("usage", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 	) (middleware.InitializeOutput, middleware.Metadata, error) {
-		requestUnits(in.Parameters)
+		requestConsumedCapacity(in.Parameters)
 		u := obs.UsageOf(ctx)
 		start := u.BeginRequest()
 		out, metadata, err := next.HandleInitialize(ctx, in)
@@ -27,7 +27,7 @@ func addUsageMiddleware(stack *middleware.Stack) error {
 	}), middleware.After)
 }
 
-func requestUnits(parameters any) {
+func requestConsumedCapacity(parameters any) {
 	const total = types.ReturnConsumedCapacityTotal
 	switch in := parameters.(type) {
 	case *dynamodb.GetItemInput:
@@ -69,8 +69,9 @@ func consumedUnits(parameters, result any, err error) (reads, writes float64) {
 	return 0, 0
 }
 
-// failedConditionUnits returns the cost of a failed operation. DynamoDB charges for a failed condition but
-// does not report its cost, so it is computed from the larger of the new and the existing item.
+// failedConditionUnits returns the cost of a failed operation. DynamoDB charges for a failed
+// condition but does not report its cost, so it is computed from the larger of the new and the
+// existing item.
 func failedConditionUnits(parameters any, err error) float64 {
 	failure, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {

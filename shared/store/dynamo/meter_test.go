@@ -81,7 +81,7 @@ func TestOperationsAtOnceAreOneTrip(t *testing.T) {
 }
 
 func TestFailedRequestIsARoundTripWithoutUnits(t *testing.T) {
-	s := dynamo.New(dynamolocal.Client("http://127.0.0.1:1"), dynamo.Tables{Rows: "rows", Docs: "docs"})
+	s := dynamo.New(dynamolocal.Client("http://127.0.0.1:1"), dynamo.TableNames{Rows: "rows", Docs: "docs"})
 	ctx, u := metered(t)
 	if _, err := s.Tip(ctx, "a"); err == nil {
 		t.Error("Tip() = nil without a server")

@@ -21,9 +21,10 @@ const (
 	maxPacedBackoff   = 20 * time.Second
 )
 
-// WithReadRate limits a client to the given read units per second, averaged over a second or two. The
-// limit uses the cost that each response reports: a strongly consistent read of 4 KB costs one unit.
-// wait sleeps, or returns early if its context ends. If units is 0 or less, the rate is not limited.
+// WithReadRate limits a client to the given read units per second, averaged over a second or two.
+// The limit uses the cost that each response reports: a strongly consistent read of 4 KB costs one
+// unit. wait sleeps, or returns early if its context ends. If unitsPerSecond is 0 or less, the rate
+// is not limited.
 func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &readPacer{unitsPerSecond: unitsPerSecond, now: now}
 	return func(o *dynamodb.Options) {
@@ -42,7 +43,8 @@ func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(contex
 	}
 }
 
-// readPacer delays reads until the time paid, when the rate has covered the cost of all earlier reads.
+// readPacer delays reads until paidUntil, the time at which the rate has covered the cost of all
+// earlier reads.
 type readPacer struct {
 	unitsPerSecond float64
 	now            func() time.Time
@@ -60,7 +62,7 @@ func (p *readPacer) middleware(wait func(context.Context, time.Duration) error) 
 				return out, metadata, err
 			}
 		}
-		requestUnits(in.Parameters)
+		requestConsumedCapacity(in.Parameters)
 		out, metadata, err = next.HandleInitialize(ctx, in)
 		reads, _ := consumedUnits(in.Parameters, out.Result, err)
 		p.charge(reads)

@@ -28,7 +28,7 @@ const (
 // racer is a process's configuration of the race.
 type racer struct {
 	Endpoint string
-	Tables   dynamo.Tables
+	Tables   dynamo.TableNames
 	Stream   []byte
 	Name     int
 }

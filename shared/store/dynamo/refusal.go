@@ -17,8 +17,8 @@ type conditionResult struct {
 	existing item
 }
 
-// failedConditions extracts the failed conditions of n writes from err. If certain is true, failed
-// conditions are the only reason for err.
+// failedConditions extracts the failed conditions of n writes from err. If onlyConditions is true,
+// failed conditions are the only reason for err.
 func failedConditions(err error, n int) (results []conditionResult, onlyConditions bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
 		return []conditionResult{{failed: true, existing: single.Item}}, true

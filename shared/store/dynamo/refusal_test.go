@@ -80,7 +80,7 @@ func TestRefusalsFollowTheContractsOrder(t *testing.T) {
 			if tt.want == nil {
 				return
 			}
-			if diff := cmp.Diff(tt.want, New(nil, Tables{}).conditionError(writes, failed)); diff != "" {
+			if diff := cmp.Diff(tt.want, New(nil, TableNames{}).conditionError(writes, failed)); diff != "" {
 				t.Errorf("refusal() (-want +got):\n%s", diff)
 			}
 		})

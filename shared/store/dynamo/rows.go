@@ -80,8 +80,8 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 	return rows, nil
 }
 
-// truncateAtGap truncates a page at its first gap. A query is not a snapshot: it may read position 7
-// before row 7 is written, and still return row 8, written later.
+// truncateAtGap truncates a page at its first gap. A query is not a snapshot: it may pass position
+// 7 before row 7 is written, and then return row 8, which was written even later.
 func truncateAtGap(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
 		isContiguous := true
@@ -102,7 +102,7 @@ func (s *Store) getRow(ctx context.Context, stream store.Stream, p uint64) (stor
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.tables.Rows,
 		ConsistentRead: aws.Bool(true),
-		Key:            rowKey(stream, p),
+		Key:            rowItemKey(stream, p),
 	})
 	if err != nil {
 		return store.Row{}, unavailableError(ctx, "reading a row", err)

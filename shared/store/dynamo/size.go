@@ -80,9 +80,9 @@ func valueSize(v types.AttributeValue) int {
 	return size
 }
 
-// numberSize returns the size of a number: one byte per pair of digits, one more byte, and one for a
-// minus sign. Pairs are the base-100 digits on both sides of the decimal point. Leading and trailing
-// zero pairs are free.
+// numberSize returns the size of a number: one byte per pair of digits, one more byte, and one for
+// a minus sign. Pairs are the base-100 digits on both sides of the decimal point. Leading and
+// trailing zero pairs are free.
 func numberSize(n string) int {
 	digits, negative := strings.CutPrefix(n, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

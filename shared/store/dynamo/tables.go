@@ -14,7 +14,7 @@ import (
 // CreateTables creates the two tables, for tests and local adapters, and waits until they are
 // usable. It does not change existing tables. Deployed tables are created by the stacks, with
 // backups and deletion protection.
-func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) error {
+func CreateTables(ctx context.Context, client *dynamodb.Client, tables TableNames) error {
 	for _, in := range tableInputs(tables) {
 		_, err := client.CreateTable(ctx, in)
 		if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
@@ -28,7 +28,7 @@ func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) e
 	return nil
 }
 
-func tableInputs(tables Tables) []*dynamodb.CreateTableInput {
+func tableInputs(tables TableNames) []*dynamodb.CreateTableInput {
 	attribute := func(name string, t types.ScalarAttributeType) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: t}
 	}

@@ -25,8 +25,9 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 
 type view struct{ *Store }
 
-// Rows implements store.View. A page from the start, or down from the end, reports items at invalid
-// positions, for example after manual changes, as damage. Store.Rows skips them if possible.
+// Rows implements store.View. If a page begins at an end of the stream, Rows reports items at
+// invalid positions as damage, for example after manual changes. Store.Rows skips such items if
+// possible.
 func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition, values := " AND sk BETWEEN :from AND :last", item{":from": uintValue(from), ":last": uintValue(math.MaxInt64)}
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// readsPerTable is the number of reads that Warm sends to each table. The first step of a call has four
-// concurrent requests, each on its own connection.
+// readsPerTable is the number of reads that Warm sends to each table. The first step of a call has
+// four concurrent requests, each on its own connection.
 const readsPerTable = 2
 
 // Warm opens the connections that a call needs, by reading absent items for half a read unit each.
@@ -31,7 +31,7 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	tables := []struct {
 		name string
 		key  item
-	}{{s.tables.Rows, rowKey("warm", 0)}, {s.tables.Docs, docItemKey(key)}}
+	}{{s.tables.Rows, rowItemKey("warm", 0)}, {s.tables.Docs, docItemKey(key)}}
 	if s.tables.Rows == "" {
 		tables = tables[1:]
 	}

@@ -69,26 +69,26 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		endpoint string
-		tables   dynamo.Tables
+		tables   dynamo.TableNames
 		want     string
 	}{
 		{"both there", endpoint, tables, ""},
-		{"no rows wanted", endpoint, dynamo.Tables{Docs: tables.Docs}, ""},
-		{"one missing", endpoint, dynamo.Tables{Rows: tables.Rows, Docs: "docs-nowhere"},
+		{"no rows wanted", endpoint, dynamo.TableNames{Docs: tables.Docs}, ""},
+		{"one missing", endpoint, dynamo.TableNames{Rows: tables.Rows, Docs: "docs-nowhere"},
 			"table docs-nowhere: it is missing, or still being created"},
-		{"exchanged", endpoint, dynamo.Tables{Rows: tables.Docs, Docs: tables.Rows},
+		{"exchanged", endpoint, dynamo.TableNames{Rows: tables.Docs, Docs: tables.Rows},
 			"table " + tables.Docs + ": its key is not pk and sk, the key of this version; is this the right table?; " +
 				"table " + tables.Rows + ": its key is not pk and sk, the key of this version; is this the right table?"},
 		// AWS's description of a table whose status is CREATING.
-		{"being created", refusing("ResourceNotFoundException"), dynamo.Tables{Rows: "rows", Docs: "docs"},
+		{"being created", refusing("ResourceNotFoundException"), dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: it is missing, or still being created; table docs: it is missing, or still being created"},
-		{"denied", refusing("AccessDeniedException"), dynamo.Tables{Rows: "rows", Docs: "docs"},
+		{"denied", refusing("AccessDeniedException"), dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: the function's role may not read it; table docs: the function's role may not read it"},
-		{"expired", refusing("ExpiredTokenException"), dynamo.Tables{Rows: "rows", Docs: "docs"},
+		{"expired", refusing("ExpiredTokenException"), dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: the credentials are expired or wrong (ExpiredTokenException); table docs: the credentials are expired or wrong (ExpiredTokenException)"},
-		{"another refusal", refusing("RequestLimitExceeded"), dynamo.Tables{Rows: "rows", Docs: "docs"},
+		{"another refusal", refusing("RequestLimitExceeded"), dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: DynamoDB answers RequestLimitExceeded; table docs: DynamoDB answers RequestLimitExceeded"},
-		{"nobody there", "http://127.0.0.1:1", dynamo.Tables{Rows: "rows", Docs: "docs"},
+		{"nobody there", "http://127.0.0.1:1", dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: DynamoDB cannot be reached; table docs: DynamoDB cannot be reached"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 
 func TestWarmIsRefusedOnAClosedStore(t *testing.T) {
 	endpoint := dynamolocal.Start(t)
-	s := dynamo.New(dynamolocal.Client(endpoint), dynamo.Tables{Rows: "rows", Docs: "docs"})
+	s := dynamo.New(dynamolocal.Client(endpoint), dynamo.TableNames{Rows: "rows", Docs: "docs"})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

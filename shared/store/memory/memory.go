@@ -197,8 +197,8 @@ func (l lockedStore) RowAt(name store.Stream, position uint64) (store.Row, bool,
 
 func (l lockedStore) DocAt(k store.Key) (store.Doc, error) { return l.docs.get(k), nil }
 
-// lockTargets acquires the locks of the streams in the order of their shards, followed by the lock of the
-// documents. It returns the locked shards.
+// lockTargets acquires the locks of the streams in the order of their shards, followed by the lock
+// of the documents. It returns the locked shards.
 func (s *Store) lockTargets(writes []store.Write) []int {
 	var lockedShards []int
 	for _, w := range writes {

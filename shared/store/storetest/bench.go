@@ -13,8 +13,8 @@ import (
 // rowBytes is the size of a request row with 500 bytes of text.
 const rowBytes = 900
 
-// Benchmark measures an adapter: commits of one row by 1, 16 and 64 writers, each on its own stream;
-// appends to streams with the given lengths; and reads.
+// Benchmark measures an adapter: commits of one row by 1, 16 and 64 writers, each on its own
+// stream; appends to streams with the given lengths; and reads.
 func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	for _, writers := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("Commit/writers=%d", writers), func(b *testing.B) { benchCommit(b, h, writers) })

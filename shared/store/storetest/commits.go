@@ -18,18 +18,18 @@ var commitTests = []contractTest{
 
 // scene is a store together with writes of each kind, all of which would succeed.
 type scene struct {
-	store                store.Store
-	a, b                 store.Append
-	put                  store.Put
-	del                  store.Delete
-	add                  store.Add
-	docToDelete, balance store.Doc // documents before del and add
+	store                     store.Store
+	firstAppend, secondAppend store.Append
+	put                       store.Put
+	deletion                  store.Delete
+	add                       store.Add
+	docToDelete, balance      store.Doc // documents before del and add
 }
 
 func newScene(t *testing.T, h Adapter) scene {
 	t.Helper()
 	c := scene{store: h.Open(t)}
-	c.a, c.b = newAppend(newStream(), 1, "a"), newAppend(newStream(), 1, "b")
+	c.firstAppend, c.secondAppend = newAppend(newStream(), 1, "a"), newAppend(newStream(), 1, "b")
 	c.put = newPut(newKey(), 0, "put")
 	c.put.Index = newKey()
 	toDelete, balance := newPut(newKey(), 0, "to be deleted"), newPut(newKey(), 0, "money")
@@ -37,15 +37,15 @@ func newScene(t *testing.T, h Adapter) scene {
 	commit(t, c.store, toDelete)
 	commit(t, c.store, balance)
 	c.docToDelete, c.balance = docOf(toDelete), docOf(balance)
-	c.del = store.Delete{Key: toDelete.Key, IfVersion: 1}
+	c.deletion = store.Delete{Key: toDelete.Key, IfVersion: 1}
 	c.add = store.Add{Key: balance.Key, Delta: -4, Max: 100}
 	return c
 }
 
 func (c *scene) wantUnapplied(t *testing.T, h Adapter) {
 	t.Helper()
-	wantTip(t, c.store, c.a.Stream, store.Row{})
-	wantTip(t, c.store, c.b.Stream, store.Row{})
+	wantTip(t, c.store, c.firstAppend.Stream, store.Row{})
+	wantTip(t, c.store, c.secondAppend.Stream, store.Row{})
 	wantAbsent(t, c.store, c.put.Key)
 	h.wantListed(t, c.store, store.Range{Partition: c.put.Index.Partition}, 10)
 	wantDoc(t, c.store, c.docToDelete)
@@ -54,17 +54,19 @@ func (c *scene) wantUnapplied(t *testing.T, h Adapter) {
 
 func (c *scene) wantApplied(t *testing.T, h Adapter) {
 	t.Helper()
-	wantTip(t, c.store, c.a.Stream, rowOf(c.a))
-	wantTip(t, c.store, c.b.Stream, rowOf(c.b))
+	wantTip(t, c.store, c.firstAppend.Stream, rowOf(c.firstAppend))
+	wantTip(t, c.store, c.secondAppend.Stream, rowOf(c.secondAppend))
 	wantDoc(t, c.store, docOf(c.put))
 	h.wantListed(t, c.store, store.Range{Partition: c.put.Index.Partition}, 10, docOf(c.put))
-	wantAbsent(t, c.store, c.del.Key)
+	wantAbsent(t, c.store, c.deletion.Key)
 	balance := c.balance
 	balance.Version, balance.Number = balance.Version+1, balance.Number-4
 	wantDoc(t, c.store, balance)
 }
 
-func (c *scene) writes() []store.Write { return []store.Write{c.a, c.put, c.del, c.add, c.b} }
+func (c *scene) writes() []store.Write {
+	return []store.Write{c.firstAppend, c.put, c.deletion, c.add, c.secondAppend}
+}
 
 func testAtomicCommit(t *testing.T, h Adapter) {
 	c := newScene(t, h)
@@ -166,9 +168,9 @@ func testMaxWrites(t *testing.T, h Adapter) {
 	wantTip(t, s, writes[0].(store.Append).Stream, store.Row{})
 }
 
-// testLedgerCommits makes the commits of the ledger in shared/README §7. One commit appends the request
-// row, debits the account and writes the reminder. Another one appends the void row, refunds the
-// debit and deletes the reminder.
+// testLedgerCommits makes the commits of the ledger in shared/README §7. One commit appends the
+// request row, debits the account and writes the reminder. Another one appends the void row,
+// refunds the debit and deletes the reminder.
 func testLedgerCommits(t *testing.T, h Adapter) {
 	s, balance, reminder := h.Open(t), newKey(), newKey()
 	requests, responses := newStream(), newStream()

@@ -34,7 +34,7 @@ func commitUntilAcknowledged(t *testing.T, s store.Store, writes ...store.Write)
 	t.Fatal("Commit() failed ten times")
 }
 
-// withFirstFaults applies the faults in fates to the first commits, in order. Later commits have no fault.
+// withFirstFaults applies the faults to the first commits, in order. Later commits have no fault.
 func withFirstFaults(s store.Store, faults ...Fault) *Lossy {
 	return &Lossy{Store: s, ChooseFault: func(op string, _ []store.Write) Fault {
 		if op != "Commit" || len(faults) == 0 {
@@ -97,11 +97,11 @@ func testDelayedAfterResend(t *testing.T, h Adapter) {
 	c := newScene(t, h)
 	l := withFirstFaults(c.store, Delayed, Delayed)
 	commitUntilAcknowledged(t, l, c.writes()...)
-	commit(t, c.store, newAppend(c.a.Stream, 2, "follows"))
-	commit(t, c.store, newAppend(c.b.Stream, 2, "follows"))
-	before := [][]store.Row{allRows(t, c.store, c.a.Stream), allRows(t, c.store, c.b.Stream)}
+	commit(t, c.store, newAppend(c.firstAppend.Stream, 2, "follows"))
+	commit(t, c.store, newAppend(c.secondAppend.Stream, 2, "follows"))
+	before := [][]store.Row{allRows(t, c.store, c.firstAppend.Stream), allRows(t, c.store, c.secondAppend.Stream)}
 	l.ApplyPending(t.Context())
-	if diff := cmp.Diff(before, [][]store.Row{allRows(t, c.store, c.a.Stream), allRows(t, c.store, c.b.Stream)}); diff != "" {
+	if diff := cmp.Diff(before, [][]store.Row{allRows(t, c.store, c.firstAppend.Stream), allRows(t, c.store, c.secondAppend.Stream)}); diff != "" {
 		t.Errorf("rows (-before +after):\n%s", diff)
 	}
 	balance := c.balance
@@ -115,13 +115,13 @@ func testDelayedAfterOther(t *testing.T, h Adapter) {
 	if err := l.Commit(t.Context(), c.writes()...); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("Commit() = %v, want ErrUnavailable", err)
 	}
-	winner := newAppend(c.b.Stream, 1, "winner")
+	winner := newAppend(c.secondAppend.Stream, 1, "winner")
 	commit(t, c.store, winner)
 	for _, err := range l.ApplyPending(t.Context()) {
 		wantTaken(t, err, rowOf(winner))
 	}
-	wantTip(t, c.store, c.a.Stream, store.Row{})
-	wantTip(t, c.store, c.b.Stream, rowOf(winner))
+	wantTip(t, c.store, c.firstAppend.Stream, store.Row{})
+	wantTip(t, c.store, c.secondAppend.Stream, rowOf(winner))
 	wantAbsent(t, c.store, c.put.Key)
 	wantDoc(t, c.store, c.docToDelete)
 	wantDoc(t, c.store, c.balance)

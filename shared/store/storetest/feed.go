@@ -36,12 +36,12 @@ func testFeed(t *testing.T, h Adapter) {
 				}
 				if len(rows) == 0 {
 					if next != offsets[p.ID] {
-						t.Fatalf("After() without rows moves from %q to %q", offsets[p.ID], next)
+						t.Fatalf("RowsAfter() without rows moves from %q to %q", offsets[p.ID], next)
 					}
 					break
 				}
 				if len(rows) > pageSize {
-					t.Fatalf("After() = %d rows, want at most %d", len(rows), pageSize)
+					t.Fatalf("RowsAfter() = %d rows, want at most %d", len(rows), pageSize)
 				}
 				for _, r := range rows {
 					if slices.Contains(names, r.Stream) {
@@ -78,7 +78,7 @@ func testFeedArguments(t *testing.T, h Adapter) {
 		n                 int
 	}{{partitions[0].ID, "", 0}, {partitions[0].ID, "", store.MaxPage + 1}, {"none", "", 1}, {partitions[0].ID, "x", 1}, {partitions[0].ID, "-1", 1}} {
 		if rows, _, _, err := f.RowsAfter(t.Context(), tt.partition, tt.offset, tt.n); err == nil {
-			t.Errorf("After(%q, %q, %d) = %d rows, want a refusal", tt.partition, tt.offset, tt.n, len(rows))
+			t.Errorf("RowsAfter(%q, %q, %d) = %d rows, want a refusal", tt.partition, tt.offset, tt.n, len(rows))
 		}
 	}
 }

@@ -35,11 +35,11 @@ type modelDoc struct {
 	number  int64
 }
 
-// operation is a commit, or a read of the stream or document with index of.
+// operation is a commit, or a read of the stream or document with index slot.
 type operation struct {
-	read   string // "tip", "rows" or "doc"; "" for a commit
-	slot   int
-	writes []modelWrite
+	readKind string // "tip", "rows" or "doc"; "" for a commit
+	slot     int
+	writes   []modelWrite
 }
 
 type modelWrite struct {
@@ -59,8 +59,8 @@ type opResult struct {
 }
 
 func (in operation) String() string {
-	if in.read != "" {
-		return fmt.Sprintf("%s of %d", in.read, in.slot)
+	if in.readKind != "" {
+		return fmt.Sprintf("%s of %d", in.readKind, in.slot)
 	}
 	text := "commit"
 	for _, w := range in.writes {
@@ -79,29 +79,29 @@ func (out opResult) String() string {
 const maxNumber = 9 // upper bound of every add
 
 // commit models Commit.
-func (w modelState) commit(writes []modelWrite) (modelState, string) {
-	after, refusal, rank := w, "applied", 4
+func (state modelState) commit(writes []modelWrite) (modelState, string) {
+	after, refusal, rank := state, "applied", 4
 	refuse := func(newRank int, text string) {
 		if newRank < rank {
 			refusal, rank = text, newRank
 		}
 	}
 	for _, mw := range writes {
-		rows, doc := w.rows[mw.slot], w.docs[mw.slot]
+		rows, doc := state.rows[mw.slot], state.docs[mw.slot]
 		switch mw.kind {
 		case 'a':
 			switch {
 			case mw.position > uint64(len(rows))+1:
 				refuse(1, "taken by nobody")
 			case mw.position <= uint64(len(rows)) && rows[mw.position-1] == mw.attempt:
-				return w, "applied"
+				return state, "applied"
 			case mw.position <= uint64(len(rows)):
 				refuse(1, fmt.Sprintf("taken by %d", rows[mw.position-1]))
 			}
 			after.rows[mw.slot] = rows + string([]byte{mw.attempt})
 		case 'p':
 			if doc.version > 0 && doc.attempt == mw.attempt {
-				return w, "applied"
+				return state, "applied"
 			}
 			if doc.version != mw.position {
 				refuse(3, fmt.Sprintf("conflict at %d", doc.version))
@@ -120,7 +120,7 @@ func (w modelState) commit(writes []modelWrite) (modelState, string) {
 		}
 	}
 	if rank < 4 {
-		return w, refusal
+		return state, refusal
 	}
 	return after, refusal
 }
@@ -129,7 +129,7 @@ var model = porcupine.Model{
 	Init: func() any { return modelState{} },
 	Step: func(state, input, output any) (bool, any) {
 		w, in, out := state.(modelState), input.(operation), output.(opResult)
-		switch in.read {
+		switch in.readKind {
 		case "tip":
 			rows := w.rows[in.slot]
 			return out.unknown || out.rows == rows[max(len(rows)-1, 0):], w
@@ -329,7 +329,7 @@ func (p *historyRecorder) commit(client int, writes []modelWrite) opResult {
 
 func (p *historyRecorder) readTip(client, slot int) uint64 {
 	var tip store.Row
-	p.record(client, operation{read: "tip", slot: slot}, func() (out opResult, err error) {
+	p.record(client, operation{readKind: "tip", slot: slot}, func() (out opResult, err error) {
 		if tip, err = p.store.Tip(p.t.Context(), p.streams[slot]); tip.Position > 0 {
 			out.rows = string(tip.WriteID[:1])
 		}
@@ -339,7 +339,7 @@ func (p *historyRecorder) readTip(client, slot int) uint64 {
 }
 
 func (p *historyRecorder) readRows(client, slot int) string {
-	return p.record(client, operation{read: "rows", slot: slot}, func() (out opResult, err error) {
+	return p.record(client, operation{readKind: "rows", slot: slot}, func() (out opResult, err error) {
 		rows, err := p.store.Rows(p.t.Context(), p.streams[slot], 1, store.MaxPage, store.Ascending)
 		for _, r := range rows {
 			out.rows += string(r.WriteID[:1])
@@ -349,7 +349,7 @@ func (p *historyRecorder) readRows(client, slot int) string {
 }
 
 func (p *historyRecorder) readDoc(client, slot int) modelDoc {
-	return p.record(client, operation{read: "doc", slot: slot}, func() (opResult, error) {
+	return p.record(client, operation{readKind: "doc", slot: slot}, func() (opResult, error) {
 		d, err := p.store.Doc(p.t.Context(), p.keys[slot])
 		return opResult{doc: modelDoc{d.Version, d.WriteID[0], d.Number}}, err
 	}).doc

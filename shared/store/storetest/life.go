@@ -29,8 +29,8 @@ var durabilityTests = []contractTest{
 	{"acknowledged writes are unchanged after reopening", testReopen},
 }
 
-// storeCalls returns a call of each method that takes a context, with arguments for which an open store
-// succeeds.
+// storeCalls returns a call of each method that takes a context, with arguments for which an open
+// store succeeds.
 func storeCalls(s store.Store, name store.Stream, k store.Key) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"Tip":  func(ctx context.Context) error { _, err := s.Tip(ctx, name); return err },

@@ -25,8 +25,9 @@ var faultNames = map[Fault]string{NoFault: "no fault", Lost: "lost", Unacknowled
 
 func (f Fault) String() string { return faultNames[f] }
 
-// Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide before
-// every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for concurrent use.
+// Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls
+// ChooseFault before every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. ChooseFault
+// must be safe for concurrent use.
 type Lossy struct {
 	store.Store
 	ChooseFault func(op string, writes []store.Write) Fault
@@ -92,8 +93,8 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 }
 
-// ApplyPending applies the delayed commits in the order in which they were sent, and returns the error
-// of each.
+// ApplyPending applies the delayed commits in the order in which they were sent, and returns the
+// error of each.
 func (l *Lossy) ApplyPending(ctx context.Context) []error {
 	l.mu.Lock()
 	pending := l.pending

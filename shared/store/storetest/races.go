@@ -98,8 +98,8 @@ func testRaceForVersion(t *testing.T, h Adapter) {
 	}
 }
 
-// testCrossingCommits runs writers whose commits append to the same two streams, in opposite orders. In
-// each round, exactly one commit must be accepted, for both streams.
+// testCrossingCommits runs writers whose commits append to the same two streams, in opposite
+// orders. In each round, exactly one commit must be accepted, for both streams.
 func testCrossingCommits(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
@@ -185,7 +185,7 @@ func testReadersSeePrefixes(t *testing.T, h Adapter) {
 }
 
 // readPrefix reads a stream in one of four ways. It returns the highest position that the reader
-// has seen. A read must not end below least, the highest position of earlier reads.
+// has seen. A read must not end below minTip, the highest position of earlier reads.
 func readPrefix(t *testing.T, s store.Store, name store.Stream, minTip, method int) int {
 	var rows []store.Row
 	var err error
@@ -222,7 +222,8 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, minTip, method i
 	return max(last, minTip)
 }
 
-// appendAndCount appends rows until stop is closed, each in a commit that also adds 1 to a document.
+// appendAndCount appends rows until stop is closed, each in a commit that also adds 1 to a
+// document.
 func appendAndCount(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
 	for p := uint64(1); ; p++ {
 		select {

@@ -72,14 +72,14 @@ var resendTests = []contractTest{
 		empty := newAppend(newStream(), 1, "takes all the money")
 		commit(t, c.store, put)
 		commit(t, c.store, empty, store.Add{Key: c.add.Key, Delta: -6, Max: 100})
-		commit(t, c.store, newAppend(c.a.Stream, 2, "follows"))
-		commit(t, c.store, newPut(c.del.Key, 0, "made again"))
+		commit(t, c.store, newAppend(c.firstAppend.Stream, 2, "follows"))
+		commit(t, c.store, newPut(c.deletion.Key, 0, "made again"))
 		commit(t, c.store, c.writes()...)
 		wantDoc(t, c.store, docOf(put))
 		want := c.balance
 		want.Version, want.Number = 3, 0
 		wantDoc(t, c.store, want)
-		if doc, err := c.store.Doc(t.Context(), c.del.Key); err != nil || string(doc.Data) != "made again" {
+		if doc, err := c.store.Doc(t.Context(), c.deletion.Key); err != nil || string(doc.Data) != "made again" {
 			t.Errorf("Doc() = %q, %v, want the recreated document", doc.Data, err)
 		}
 	}},

@@ -114,8 +114,8 @@ func (h Adapter) histories() int {
 	return 30
 }
 
-// retryWithinLag calls check until it returns "". If that takes longer than the lag of the adapter's index,
-// the test fails with the string that check returned.
+// retryWithinLag calls check until it returns "". If that takes longer than the lag of the
+// adapter's index, the test fails with the string that check returned.
 func (h Adapter) retryWithinLag(t *testing.T, check func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(h.IndexLag); ; time.Sleep(20 * time.Millisecond) {

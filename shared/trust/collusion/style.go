@@ -11,22 +11,22 @@ import (
 
 // The constants are the indexes of a style vector. Each feature is clipped to [0, 1].
 const (
-	tokenCount     = iota // tokens per response, in thousands
-	typeTokenRatio        // distinct tokens per token
-	entropy               // evenness of the ten most frequent tokens
-	sentenceCount
-	sentenceLength
-	punctuation
-	questions
-	listItems
-	code
-	hedges
-	refusals
-	confidenceMean
-	confidenceSpread
-	latencyMedian // median latency, in units of 5 s
-	latencyP95    // 95th percentile of the latency, in units of 10 s
-	toolCalls     // always 0, because a host cannot see tool calls
+	featureTokenCount     = iota // tokens per response, in thousands
+	featureTypeTokenRatio        // distinct tokens per token
+	featureEntropy               // evenness of the ten most frequent tokens
+	featureSentenceCount
+	featureSentenceLength
+	featurePunctuation
+	featureQuestions
+	featureListItems
+	featureCode
+	featureHedges
+	featureRefusals
+	featureConfidenceMean
+	featureConfidenceSpread
+	featureLatencyMedian // median latency, in units of 5 s
+	featureLatencyP95    // 95th percentile of the latency, in units of 10 s
+	featureToolCalls     // always 0, because a host cannot see tool calls
 	// FeatureCount is the length of a style vector.
 	FeatureCount
 )
@@ -64,10 +64,10 @@ func StyleVector(responses []Response) ([]float64, error) {
 			confidences = append(confidences, clamp(*c))
 		}
 	}
-	v[confidenceMean], v[confidenceSpread] = meanAndDeviation(confidences)
+	v[featureConfidenceMean], v[featureConfidenceSpread] = meanAndDeviation(confidences)
 	slices.Sort(latencies)
-	v[latencyMedian] = clamp(percentile(latencies, 0.50) / 5)
-	v[latencyP95] = clamp(percentile(latencies, 0.95) / 10)
+	v[featureLatencyMedian] = clamp(percentile(latencies, 0.50) / 5)
+	v[featureLatencyP95] = clamp(percentile(latencies, 0.95) / 10)
 	return v, nil
 }
 
@@ -88,41 +88,42 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
 }
 
-// styleBaseline returns the mean and the scale of each feature's square root in ordinary answers. It uses square
-// roots because most features are rates near 0. A feature with a scale of 0 is not used.
+// styleBaseline returns the mean and the scale of each feature's square root in ordinary answers.
+// It uses square roots because most features are rates near 0. A feature with a scale of 0 is not
+// used.
 func styleBaseline() (means, scales [FeatureCount]float64) {
 	return [FeatureCount]float64{
-			tokenCount: 0.35, typeTokenRatio: 0.65, entropy: 0.92, sentenceCount: 0.55, sentenceLength: 0.35, punctuation: 0.30, questions: 0.25,
-			listItems: 0.30, code: 0.20, hedges: 0.30, refusals: 0.10, confidenceMean: 0.85, confidenceSpread: 0.28, latencyMedian: 0.43, latencyP95: 0.43,
+			featureTokenCount: 0.35, featureTypeTokenRatio: 0.65, featureEntropy: 0.92, featureSentenceCount: 0.55, featureSentenceLength: 0.35, featurePunctuation: 0.30, featureQuestions: 0.25,
+			featureListItems: 0.30, featureCode: 0.20, featureHedges: 0.30, featureRefusals: 0.10, featureConfidenceMean: 0.85, featureConfidenceSpread: 0.28, featureLatencyMedian: 0.43, featureLatencyP95: 0.43,
 		}, [FeatureCount]float64{
-			tokenCount: 0.20, typeTokenRatio: 0.16, entropy: 0.04, sentenceCount: 0.25, sentenceLength: 0.12, punctuation: 0.07, questions: 0.25,
-			listItems: 0.35, code: 0.27, hedges: 0.28, refusals: 0.20, confidenceMean: 0.12, confidenceSpread: 0.12, latencyMedian: 0.40, latencyP95: 0.40,
+			featureTokenCount: 0.20, featureTypeTokenRatio: 0.16, featureEntropy: 0.04, featureSentenceCount: 0.25, featureSentenceLength: 0.12, featurePunctuation: 0.07, featureQuestions: 0.25,
+			featureListItems: 0.35, featureCode: 0.27, featureHedges: 0.28, featureRefusals: 0.20, featureConfidenceMean: 0.12, featureConfidenceSpread: 0.12, featureLatencyMedian: 0.40, featureLatencyP95: 0.40,
 		}
 }
 
-// maxDeviation limits the distance of a centred feature from the mean, in scales. Otherwise one extreme
-// feature that two vectors share would make them similar whatever their other features are.
+// maxDeviation limits the distance of a centred feature from the mean, in scales. Otherwise one
+// extreme feature that two vectors share would make them similar whatever their other features are.
 const maxDeviation = 2
 
-// CentreStyle returns the difference between a style and the style of ordinary answers. Vectors without
-// negative components all point in similar directions, but centred vectors do not. If no response
-// states a confidence, the two confidence features are 0 and stay 0.
+// CentreStyle returns the difference between a style and the style of ordinary answers. Vectors
+// without negative components all point in similar directions, but centred vectors do not. If no
+// response states a confidence, the two confidence features are 0 and stay 0.
 //
-// Figures for synthetic authors: 0.1 to 2 % of the pairs of different authors exceed StyleThreshold
-// (9 to 48 % without centring), and at most 0.3 % reach the strength that refuses by default. 95 %
-// of the pairs by one author reach that strength.
+// Measurements with synthetic authors: of the pairs by different authors, 0.1 to 2 % exceed
+// StyleThreshold (9 to 48 % without centring), and at most 0.3 % reach the strength that refuses by
+// default. Of the pairs by one author, 95 % reach that strength.
 func CentreStyle(v []float64) ([]float64, error) {
 	if len(v) != FeatureCount {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", FeatureCount, len(v))
 	}
 	means, scales := styleBaseline()
 	out := make([]float64, FeatureCount)
-	noConfidence := v[confidenceMean] == 0 && v[confidenceSpread] == 0
+	noConfidence := v[featureConfidenceMean] == 0 && v[featureConfidenceSpread] == 0
 	for i, f := range v {
 		if math.IsNaN(f) || f < 0 || f > 1 {
 			return nil, problem.New(problem.Damaged, "style[%d]: expected 0 to 1, got %s", i, fmt.Sprint(f))
 		}
-		if scales[i] == 0 || noConfidence && (i == confidenceMean || i == confidenceSpread) {
+		if scales[i] == 0 || noConfidence && (i == featureConfidenceMean || i == featureConfidenceSpread) {
 			continue
 		}
 		out[i] = min(max((math.Sqrt(f)-means[i])/scales[i], -maxDeviation), maxDeviation)

@@ -192,22 +192,22 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 
 // The components of a style vector, as in the research that defines the vector.
 const (
-	tokenCount = iota
-	typeTokenRatio
-	entropy
-	sentenceCount
-	sentenceLength
-	punctuation
-	questions
-	listItems
-	code
-	hedges
-	refusals
-	confidenceMean
-	confidenceSpread
-	latencyMedian
-	latencyP95
-	toolCalls
+	featureTokenCount = iota
+	featureTypeTokenRatio
+	featureEntropy
+	featureSentenceCount
+	featureSentenceLength
+	featurePunctuation
+	featureQuestions
+	featureListItems
+	featureCode
+	featureHedges
+	featureRefusals
+	featureConfidenceMean
+	featureConfidenceSpread
+	featureLatencyMedian
+	featureLatencyP95
+	featureToolCalls
 )
 
 func TestStyleFeatures(t *testing.T) {
@@ -218,32 +218,32 @@ func TestStyleFeatures(t *testing.T) {
 		place int
 		want  float64
 	}{
-		{"two words of a thousand", []collusion.Response{{Text: "Hello, world"}}, tokenCount, 0.002},
-		{"signs of a script without spaces are words", []collusion.Response{{Text: "你好 ok"}}, tokenCount, 0.003},
-		{"no more than all", []collusion.Response{{Text: strings.Repeat("a ", 2000)}}, tokenCount, 1},
-		{"half of the words differ, whatever their case", []collusion.Response{{Text: "Go go stop Stop"}}, typeTokenRatio, 0.5},
-		{"two words that are equally frequent", []collusion.Response{{Text: "a b"}}, entropy, 1 / math.Log2(10)},
-		{"one word only", []collusion.Response{{Text: "a a a"}}, entropy, 0},
-		{"three sentences of thirty", []collusion.Response{{Text: "One. Two!\nThree"}}, sentenceCount, 0.1},
-		{"the mean of two answers", []collusion.Response{{Text: "One."}, {Text: "One. Two. Three."}}, sentenceCount, 2.0 / 30},
-		{"two words in a sentence", []collusion.Response{{Text: "One two. Three four."}}, sentenceLength, 0.02},
-		{"one of four signs", []collusion.Response{{Text: "a b, c"}}, punctuation, 0.25},
-		{"half are questions", []collusion.Response{{Text: "Why? So."}}, questions, 0.5},
-		{"questions elsewhere", []collusion.Response{{Text: "是吗？"}}, questions, 1},
-		{"two of three lines are items", []collusion.Response{{Text: "See:\n- one\n2. two"}}, listItems, 2.0 / 3},
-		{"a number is no item", []collusion.Response{{Text: "2.5 is more"}}, listItems, 0},
-		{"three of four lines are code", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, code, 0.75},
-		{"and no items", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, listItems, 0},
-		{"half of the sentences hedge", []collusion.Response{{Text: "Perhaps. Yes."}}, hedges, 0.5},
-		{"one of two answers refuses", []collusion.Response{{Text: "I cannot do that."}, {Text: "Done."}}, refusals, 0.5},
-		{"confidence", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, confidenceMean, 0.75},
-		{"its spread", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, confidenceSpread, 0.25},
-		{"the median", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, latencyMedian, 0.4},
-		{"the tail", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, latencyP95, 0.9},
-		{"a clock that went back", []collusion.Response{{Latency: -time.Second}}, latencyMedian, 0},
-		{"no tool is seen", []collusion.Response{{Text: "a"}}, toolCalls, 0},
-		{"only the last fifty", append([]collusion.Response{{Text: strings.Repeat("a ", 900)}}, make([]collusion.Response, 50)...), tokenCount, 0},
-		{"an empty answer", []collusion.Response{{}}, typeTokenRatio, 0},
+		{"two words of a thousand", []collusion.Response{{Text: "Hello, world"}}, featureTokenCount, 0.002},
+		{"signs of a script without spaces are words", []collusion.Response{{Text: "你好 ok"}}, featureTokenCount, 0.003},
+		{"no more than all", []collusion.Response{{Text: strings.Repeat("a ", 2000)}}, featureTokenCount, 1},
+		{"half of the words differ, whatever their case", []collusion.Response{{Text: "Go go stop Stop"}}, featureTypeTokenRatio, 0.5},
+		{"two words that are equally frequent", []collusion.Response{{Text: "a b"}}, featureEntropy, 1 / math.Log2(10)},
+		{"one word only", []collusion.Response{{Text: "a a a"}}, featureEntropy, 0},
+		{"three sentences of thirty", []collusion.Response{{Text: "One. Two!\nThree"}}, featureSentenceCount, 0.1},
+		{"the mean of two answers", []collusion.Response{{Text: "One."}, {Text: "One. Two. Three."}}, featureSentenceCount, 2.0 / 30},
+		{"two words in a sentence", []collusion.Response{{Text: "One two. Three four."}}, featureSentenceLength, 0.02},
+		{"one of four signs", []collusion.Response{{Text: "a b, c"}}, featurePunctuation, 0.25},
+		{"half are questions", []collusion.Response{{Text: "Why? So."}}, featureQuestions, 0.5},
+		{"questions elsewhere", []collusion.Response{{Text: "是吗？"}}, featureQuestions, 1},
+		{"two of three lines are items", []collusion.Response{{Text: "See:\n- one\n2. two"}}, featureListItems, 2.0 / 3},
+		{"a number is no item", []collusion.Response{{Text: "2.5 is more"}}, featureListItems, 0},
+		{"three of four lines are code", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, featureCode, 0.75},
+		{"and no items", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, featureListItems, 0},
+		{"half of the sentences hedge", []collusion.Response{{Text: "Perhaps. Yes."}}, featureHedges, 0.5},
+		{"one of two answers refuses", []collusion.Response{{Text: "I cannot do that."}, {Text: "Done."}}, featureRefusals, 0.5},
+		{"confidence", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, featureConfidenceMean, 0.75},
+		{"its spread", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, featureConfidenceSpread, 0.25},
+		{"the median", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, featureLatencyMedian, 0.4},
+		{"the tail", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, featureLatencyP95, 0.9},
+		{"a clock that went back", []collusion.Response{{Latency: -time.Second}}, featureLatencyMedian, 0},
+		{"no tool is seen", []collusion.Response{{Text: "a"}}, featureToolCalls, 0},
+		{"only the last fifty", append([]collusion.Response{{Text: strings.Repeat("a ", 900)}}, make([]collusion.Response, 50)...), featureTokenCount, 0},
+		{"an empty answer", []collusion.Response{{}}, featureTypeTokenRatio, 0},
 	} {
 		v, err := collusion.StyleVector(c.texts)
 		if err != nil || len(v) != collusion.FeatureCount || !near(v[c.place], c.want) {
@@ -269,7 +269,7 @@ func TestOnlyAStyleIsCentred(t *testing.T) {
 		}
 	}
 	got, err := collusion.CentreStyle(make([]float64, collusion.FeatureCount))
-	if err != nil || got[confidenceMean] != 0 || got[confidenceSpread] != 0 || got[toolCalls] != 0 {
+	if err != nil || got[featureConfidenceMean] != 0 || got[featureConfidenceSpread] != 0 || got[featureToolCalls] != 0 {
 		t.Errorf("Centre() without confidence and tools = %v, %v, want no difference in them", got, err)
 	}
 }

@@ -21,29 +21,29 @@ func measureText(text string) (v [FeatureCount]float64) {
 	// The features of latency and confidence stay 0, because they are not in the text.
 	words := tokenize(text)
 	n := float64(len(words))
-	v[tokenCount] = clamp(n / 1000)
-	v[typeTokenRatio], v[entropy] = measureVariety(words)
+	v[featureTokenCount] = clamp(n / 1000)
+	v[featureTypeTokenRatio], v[featureEntropy] = measureVariety(words)
 	sentenceTexts := splitSentences(text)
 	total := float64(len(sentenceTexts))
-	v[sentenceCount] = clamp(total / 30)
+	v[featureSentenceCount] = clamp(total / 30)
 	if total > 0 {
-		v[sentenceLength] = clamp(n / total / 100)
+		v[featureSentenceLength] = clamp(n / total / 100)
 	}
-	v[punctuation] = punctuationShare(text)
-	v[listItems], v[code] = measureLayout(text)
+	v[featurePunctuation] = punctuationShare(text)
+	v[featureListItems], v[featureCode] = measureLayout(text)
 	for _, s := range sentenceTexts {
 		lower := strings.ToLower(s)
 		if strings.HasSuffix(s, "?") || strings.HasSuffix(s, "？") {
-			v[questions] += 1 / total
+			v[featureQuestions] += 1 / total
 		}
 		if containsAny(lower, hedgeWords()) {
-			v[hedges] += 1 / total
+			v[featureHedges] += 1 / total
 		}
 	}
 	if containsAny(strings.ToLower(text[:min(len(text), 200)]), refusalWords()) {
-		v[refusals] = 1
+		v[featureRefusals] = 1
 	}
-	v[questions], v[hedges] = clamp(v[questions]), clamp(v[hedges])
+	v[featureQuestions], v[featureHedges] = clamp(v[featureQuestions]), clamp(v[featureHedges])
 	return v
 }
 

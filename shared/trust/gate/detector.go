@@ -19,26 +19,26 @@ type Detector interface {
 func NewDetector(p Policy) (Detector, error) {
 	switch p.Detector {
 	case DetectorObserved:
-		return Observed{}, nil
+		return ObservationDetector{}, nil
 	case DetectorZeros:
-		return Zeros{}, nil
+		return ZeroDetector{}, nil
 	}
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// Zeros is the default detector of the reference, which finds no similarity. All children pass its
+// ZeroDetector is the default detector of the reference, which finds no similarity. All children pass its
 // collusion check, unless the threshold of the policy is 0.
-type Zeros struct{}
+type ZeroDetector struct{}
 
-func (Zeros) Detect(e Evidence, p Policy) (Findings, error) {
+func (ZeroDetector) Detect(e Evidence, p Policy) (Findings, error) {
 	return FindingsFromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
-// Observed is the detector that compares the host's own observations. In ModeReference, it ignores
+// ObservationDetector is the detector that compares the host's own observations. In ModeReference, it ignores
 // siblings.
-type Observed struct{}
+type ObservationDetector struct{}
 
-func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
+func (ObservationDetector) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
 		if p.Mode == ModeReference && pair.Role != RoleParent {
@@ -52,7 +52,7 @@ func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 		if err != nil {
 			return Findings{}, err
 		}
-		f.Pairs = append(f.Pairs, finding)
+		f.PairFindings = append(f.PairFindings, finding)
 	}
 	return f, nil
 }
@@ -92,9 +92,9 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	return s
 }
 
-// ancestorSignal returns a signal that refuses only in ModeReference and is recorded in other modes.
-// Graduation removes the edge to the parent, so this edge is not evidence, and siblings have a
-// common parent by definition.
+// ancestorSignal returns a signal that refuses only in ModeReference and is recorded in other
+// modes. The edge to the parent is not evidence, because graduation removes it. Siblings have
+// strength 1, because their parent is a common ancestor.
 func (p *Pair) ancestorSignal(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, CanRefuse: m == ModeReference}
 	switch {
@@ -131,9 +131,9 @@ func (p *Pair) activitySignal(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrateSignal compares the substrate families. One common family is a match, even if both vacants
-// also have other families. A match with the parent refuses in all modes, but a match with a
-// sibling refuses only in ModeStrict.
+// substrateSignal compares the substrate families. One common family is a match, even if both
+// vacants also have other families. A match with the parent refuses in all modes, but a match with
+// a sibling refuses only in ModeStrict.
 func (p *Pair) substrateSignal(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == RoleParent || m == ModeStrict}
 	a, b := p.Child.knownFamilies(), p.Other.knownFamilies()
@@ -194,7 +194,7 @@ func roundAll(v []float64) []float64 {
 }
 
 // markMissing marks s as a signal without evidence. Its reason is the first reason that the two
-// observations give for the signal, or why if they give none.
+// observations give for the signal, or defaultReason if they give none.
 func (p *Pair) markMissing(s Signal, defaultReason string) Signal {
 	s.State, s.Strength, s.Reason = SignalMissing, 0, defaultReason
 	for _, o := range []Observation{p.Child, p.Other} {

@@ -24,8 +24,9 @@ const MinResponses = 50
 const ActivityHours = 7 * 24
 
 // Observation is a host's own evidence about a vacant. If the evidence for a signal is missing, its
-// fields are empty, and Why has the reason under the name of the signal. If Why has a reason for
-// Substrate although Families is not empty, the list of families is incomplete.
+// fields are empty, and MissingReasons has the reason under the name of the signal. If
+// MissingReasons has a reason for Substrate although Families is not empty, the list of families is
+// incomplete.
 type Observation struct {
 	ID             identity.ID
 	Closed         bool                  // closed child, which is called only from within its tree
@@ -34,7 +35,7 @@ type Observation struct {
 	Activity       []float64             // calls from outside the tree in each of ActivityHours hours
 	Responses      int                   // responses that Style was computed from
 	Style          []float64             // style vector of package collusion, not centred
-	MissingReasons map[SignalName]string // reasons for missing parts
+	MissingReasons map[SignalName]string // reasons for missing evidence
 }
 
 // Pair is a child together with a vacant that it is compared with.
@@ -42,8 +43,8 @@ type Pair struct {
 	OtherID      identity.ID
 	Role         Role
 	Child, Other Observation // evidence about the child, evidence about the other vacant
-	// HasCommonAncestor is true if the two vacants have a common ancestor even when the edge between the child
-	// and its parent is ignored.
+	// HasCommonAncestor is true if the two vacants have a common ancestor even when the edge
+	// between the child and its parent is ignored.
 	HasCommonAncestor bool
 }
 
@@ -53,7 +54,6 @@ type Evidence struct {
 	Pairs         []Pair
 }
 
-// SignalName is the name of a signal.
 type SignalName string
 
 // The strongest of the first four signals is the strength that the reference calls same_controller.
@@ -106,14 +106,14 @@ type Finding struct {
 
 // Findings contains a detector's results and the policy that it applied.
 type Findings struct {
-	Policy Policy    `json:"policy"`
-	Pairs  []Finding `json:"pairs"`
+	Policy       Policy    `json:"policy"`
+	PairFindings []Finding `json:"pairs"`
 }
 
-// FindingsFromStrengths returns the findings of a detector that computes only the three strengths of the
-// reference's interface.
+// FindingsFromStrengths returns the findings of a detector that computes only the three strengths
+// of the reference's interface.
 func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
-	return Findings{Policy: p, Pairs: []Finding{{OtherID: parent, Role: RoleParent, Signals: []Signal{
+	return Findings{Policy: p, PairFindings: []Finding{{OtherID: parent, Role: RoleParent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, CanRefuse: true},
 		{Name: Substrate, State: SignalObserved, Strength: substrate, CanRefuse: true},
 		{Name: Style, State: SignalObserved, Strength: stylo, CanRefuse: true},
@@ -124,7 +124,7 @@ func (f Findings) Check() error {
 	if err := f.Policy.Check(); err != nil {
 		return problem.Wrap(problem.Damaged, err, "findings: %s", problem.AsError(err).Text())
 	}
-	for _, pair := range f.Pairs {
+	for _, pair := range f.PairFindings {
 		for _, s := range pair.Signals {
 			if math.IsNaN(s.Strength) || s.Strength < 0 || s.Strength > 1 {
 				return problem.New(problem.Damaged, "signal %s against %s: expected 0 to 1, got %s", s.Name, pair.OtherID.Short(), strconv.FormatFloat(s.Strength, 'g', -1, 64))
@@ -161,26 +161,27 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// CheckCollusion performs the third check of the gate. It returns an error of kind Collusion, in the words
-// of the reference, if the most similar pair reaches the threshold. In ModeStrict, it also refuses
-// missing evidence and names the signal. If the findings are invalid, the error has kind Damaged.
+// CheckCollusion performs the third check of the gate. It returns an error of kind CollusionFound,
+// in the words of the reference, if the most similar pair reaches the threshold. In ModeStrict, it
+// also refuses missing evidence and names the signal. If the findings are invalid, the error has
+// kind Damaged.
 func (f Findings) CheckCollusion() error {
 	if err := f.Check(); err != nil {
 		return err
 	}
-	if len(f.Pairs) == 0 {
+	if len(f.PairFindings) == 0 {
 		return problem.New(problem.Damaged, "findings: expected a finding about the parent, got none")
 	}
 	strongest := 0
-	for i := range f.Pairs {
-		if f.Pairs[i].strengths().max() > f.Pairs[strongest].strengths().max() {
+	for i := range f.PairFindings {
+		if f.PairFindings[i].strengths().max() > f.PairFindings[strongest].strengths().max() {
 			strongest = i
 		}
 	}
-	if s := f.Pairs[strongest].strengths(); s.max() >= f.Policy.Threshold {
+	if s := f.PairFindings[strongest].strengths(); s.max() >= f.Policy.Threshold {
 		sibling := ""
-		if f.Pairs[strongest].Role == RoleSibling {
-			sibling = " against sibling " + f.Pairs[strongest].OtherID.Short()
+		if f.PairFindings[strongest].Role == RoleSibling {
+			sibling = " against sibling " + f.PairFindings[strongest].OtherID.Short()
 		}
 		return problem.New(problem.CollusionFound, "collusion signals too high for graduation: controller=%.2f, substrate=%.2f, stylo=%.2f (threshold %s)%s",
 			s.controller, s.substrate, s.stylo, canon.AppendFloat(nil, f.Policy.Threshold), sibling)
@@ -188,7 +189,7 @@ func (f Findings) CheckCollusion() error {
 	if f.Policy.Mode != ModeStrict {
 		return nil
 	}
-	for _, pair := range f.Pairs {
+	for _, pair := range f.PairFindings {
 		for _, s := range pair.Signals {
 			if s.State == SignalMissing && s.CanRefuse {
 				reason := ""

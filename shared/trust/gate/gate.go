@@ -1,10 +1,10 @@
 // Package gate decides whether a child may graduate, which means that it leaves its parent's tree
-// (PROTOCOL §13). It defines the steps of this decision and their checks. The checks neither read nor
-// write stored data.
+// (PROTOCOL §13). It defines the steps of this decision and their checks. The checks neither read
+// nor write stored data.
 //
 // A standalone host runs the steps itself, and a host on AWS runs them in a state machine. Both use
-// the same order, so both report the same first refusal. Missing evidence is reported as missing and
-// never as zero. An invalid strength is a failure and never lets a child pass.
+// the same order, so both report the same first refusal. Missing evidence is reported as missing
+// and never as zero. An invalid strength is a failure and never lets a child pass.
 package gate
 
 import (
@@ -29,8 +29,8 @@ const (
 
 type Step struct {
 	Name StepName
-	// RefusalKinds lists the kinds of the step's refusals. An error of another kind is a failure of the
-	// store, the clock or the evidence.
+	// RefusalKinds lists the kinds of the step's refusals. An error of another kind is a failure of
+	// the store, the clock or the evidence.
 	RefusalKinds []problem.Kind
 	// Description describes the step for people.
 	Description string
@@ -41,8 +41,8 @@ type Step struct {
 func Steps() []Step {
 	return []Step{
 		{StepConsent, []problem.Kind{problem.NotFound, problem.ConsentRequired, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
-		{StepRateLimit, []problem.Kind{problem.GraduationRateExceeded, problem.AlreadyGraduated}, "the parent has a graduation left today, and the child is still closed"},
-		{StepCollusion, []problem.Kind{problem.CollusionFound}, "the evidence says that the child is not its parent or a sibling under another name"},
+		{StepRateLimit, []problem.Kind{problem.GraduationRateExceeded, problem.AlreadyGraduated}, "the parent has not reached its daily limit of graduations, and the child is still closed"},
+		{StepCollusion, []problem.Kind{problem.CollusionFound}, "according to the evidence, the child is independent of its parent and its siblings"},
 		{StepCommit, []problem.Kind{problem.NotFound, problem.ConsentRequired, problem.Revoked, problem.GraduationRateExceeded, problem.AlreadyGraduated}, "manifest, record, logbooks, card and registration change together"},
 	}
 }
@@ -115,8 +115,8 @@ func CheckRateLimit(parent identity.ID, w Window, now time.Time, p Policy) error
 	return nil
 }
 
-// CheckStillClosed returns an error if the child is already open. It runs after CheckRateLimit, so a
-// replayed request has no effect (PROTOCOL §23 E2).
+// CheckStillClosed returns an error if the child is already open, so that a replayed request has no
+// effect (PROTOCOL §23 E2). It runs after CheckRateLimit.
 func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil

@@ -284,12 +284,12 @@ func TestSignalsRefusedByMode(t *testing.T) {
 			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
 				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
-				if f, err := (gate.Observed{}).Detect(e, p); err != nil || f.CheckCollusion() != nil && mode != gate.ModeReference {
+				if f, err := (gate.ObservationDetector{}).Detect(e, p); err != nil || f.CheckCollusion() != nil && mode != gate.ModeReference {
 					t.Fatalf("Detect(), Judge() of what differs = %v, %v, want nil", err, f.CheckCollusion())
 				}
 				i := slices.IndexFunc(e.Pairs, func(p gate.Pair) bool { return p.Role == c.with })
 				share(&e.Pairs[i], c.signal)
-				f, err := (gate.Observed{}).Detect(e, p)
+				f, err := (gate.ObservationDetector{}).Detect(e, p)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -355,7 +355,7 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 					withhold(&e.Pairs[i].Child, n)
 					e.Pairs[i].Child.MissingReasons = map[gate.SignalName]string{n: "withheld"}
 				}
-				f, err := (gate.Observed{}).Detect(e, p)
+				f, err := (gate.ObservationDetector{}).Detect(e, p)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -377,11 +377,11 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 
 func signal(t *testing.T, f *gate.Findings, pair int, n gate.SignalName) gate.Signal {
 	t.Helper()
-	i := slices.IndexFunc(f.Pairs[pair].Signals, func(s gate.Signal) bool { return s.Name == n })
+	i := slices.IndexFunc(f.PairFindings[pair].Signals, func(s gate.Signal) bool { return s.Name == n })
 	if i < 0 {
-		t.Fatalf("no signal %s in %+v", n, f.Pairs[pair])
+		t.Fatalf("no signal %s in %+v", n, f.PairFindings[pair])
 	}
-	return f.Pairs[pair].Signals[i]
+	return f.PairFindings[pair].Signals[i]
 }
 
 func TestUnusedSignals(t *testing.T) {
@@ -392,7 +392,7 @@ func TestUnusedSignals(t *testing.T) {
 	for i := range e.Pairs {
 		e.Pairs[i].Child.Closed, e.Pairs[i].Child.Activity = true, nil
 	}
-	f, err := (gate.Observed{}).Detect(e, p)
+	f, err := (gate.ObservationDetector{}).Detect(e, p)
 	if err != nil || f.CheckCollusion() != nil {
 		t.Fatalf("Detect(), Judge() = %v, %v, want nil", err, f.CheckCollusion())
 	}
@@ -401,7 +401,7 @@ func TestUnusedSignals(t *testing.T) {
 	}
 	// If a child was called before it was closed, the detector compares these earlier calls.
 	share(&e.Pairs[1], gate.Activity)
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
+	if f, err := (gate.ObservationDetector{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
 		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
 	e.Pairs[1].Child.Activity = nil
@@ -410,7 +410,7 @@ func TestUnusedSignals(t *testing.T) {
 	}
 	// A composite answers in the words of its children, and 49 answers are too few.
 	e.Pairs[0].Other.Families, e.Pairs[1].Other.Responses, p.Mode = []string{"composite"}, gate.MinResponses-1, gate.ModeDefault
-	if f, err = (gate.Observed{}).Detect(e, p); err != nil {
+	if f, err = (gate.ObservationDetector{}).Detect(e, p); err != nil {
 		t.Fatal(err)
 	}
 	if s := signal(t, &f, 0, gate.Substrate); s.State != gate.SignalMissing {
@@ -420,8 +420,8 @@ func TestUnusedSignals(t *testing.T) {
 		t.Errorf("the style of 49 answers = %+v, want it missing", s)
 	}
 	p.Mode = gate.ModeReference
-	if f, err = (gate.Observed{}).Detect(e, p); err != nil || len(f.Pairs) != 1 || f.Pairs[0].Role != gate.RoleParent {
-		t.Errorf("Detect() in reference mode = %+v, %v, want the parent alone", f.Pairs, err)
+	if f, err = (gate.ObservationDetector{}).Detect(e, p); err != nil || len(f.PairFindings) != 1 || f.PairFindings[0].Role != gate.RoleParent {
+		t.Errorf("Detect() in reference mode = %+v, %v, want the parent alone", f.PairFindings, err)
 	}
 }
 
@@ -429,7 +429,7 @@ func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.ModeStrict
 	e.Pairs[0].Child.Owner = e.Pairs[0].Other.Owner
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
+	if f, err := (gate.ObservationDetector{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
 		t.Errorf("Detect(), Judge() = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
 }
@@ -447,7 +447,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 	} {
 		e := siblings(t)
 		change(&e)
-		if f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy()); !problem.Is(err, problem.Damaged) {
+		if f, err := (gate.ObservationDetector{}).Detect(e, gate.DefaultPolicy()); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Detect() of %s = %+v, %v, want Damaged", name, f, err)
 		}
 	}
@@ -461,7 +461,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 	if err := none.CheckCollusion(); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Judge() of nothing = %v, want Damaged", err)
 	}
-	if f, err := (gate.Observed{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.CheckCollusion() == nil {
+	if f, err := (gate.ObservationDetector{}).Detect(gate.Evidence{}, gate.DefaultPolicy()); err != nil || f.CheckCollusion() == nil {
 		t.Errorf("Detect(), Judge() of no pair = %v, %v, want a failure", err, f.CheckCollusion())
 	}
 	none = gate.FindingsFromStrengths(gate.Policy{}, identity.ID{1}, 0, 0, 0)
@@ -478,7 +478,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 
 func TestTheWorstPairIsNamed(t *testing.T) {
 	f := gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
-	f.Pairs = append(f.Pairs, gate.Finding{OtherID: identity.ID{2}, Role: gate.RoleSibling, Signals: []gate.Signal{
+	f.PairFindings = append(f.PairFindings, gate.Finding{OtherID: identity.ID{2}, Role: gate.RoleSibling, Signals: []gate.Signal{
 		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true},
 		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                    // does not block
 		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, CanRefuse: true}, // missing
@@ -495,7 +495,7 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 
 func TestDetectorsAreChosenByName(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
-	if d, err := gate.NewDetector(p); err != nil || d != (gate.Observed{}) {
+	if d, err := gate.NewDetector(p); err != nil || d != (gate.ObservationDetector{}) {
 		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
 	}
 	p.Detector = gate.DetectorZeros
@@ -504,7 +504,7 @@ func TestDetectorsAreChosenByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Pairs[0].Child.Style = e.Pairs[0].Other.Style
-	if f, err := d.Detect(e, p); err != nil || f.CheckCollusion() != nil || f.Pairs[0].OtherID != e.Parent {
+	if f, err := d.Detect(e, p); err != nil || f.CheckCollusion() != nil || f.PairFindings[0].OtherID != e.Parent {
 		t.Errorf("Detect() of zeros = %+v, %v, want nothing found", f, err)
 	}
 	p.Detector = "none"
@@ -518,15 +518,15 @@ func TestFindingsOfNinePairsAreCompact(t *testing.T) {
 	for range 7 {
 		e.Pairs = append(e.Pairs, e.Pairs[1])
 	}
-	f, err := (gate.Observed{}).Detect(e, gate.DefaultPolicy())
+	f, err := (gate.ObservationDetector{}).Detect(e, gate.DefaultPolicy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := json.Marshal(f)
 	if err != nil || len(b) > 32<<10 {
-		t.Errorf("findings of %d pairs take %d bytes, %v, want at most 32 KiB", len(f.Pairs), len(b), err)
+		t.Errorf("findings of %d pairs take %d bytes, %v, want at most 32 KiB", len(f.PairFindings), len(b), err)
 	}
-	t.Logf("findings of %d pairs take %d bytes", len(f.Pairs), len(b))
+	t.Logf("findings of %d pairs take %d bytes", len(f.PairFindings), len(b))
 }
 
 // One common family is a match. If some families are unknown, the signal is a match or missing, but
@@ -551,7 +551,7 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		if tt.others {
 			e.Pairs[0].Child.MissingReasons = map[gate.SignalName]string{gate.Substrate: "one of its children is not hosted here"}
 		}
-		f, err := (gate.Observed{}).Detect(e, p)
+		f, err := (gate.ObservationDetector{}).Detect(e, p)
 		if err != nil {
 			t.Fatal(err)
 		}

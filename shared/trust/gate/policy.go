@@ -17,21 +17,21 @@ import (
 type Mode string
 
 const (
-	// ModeDefault does not refuse because of a shared tenant or owner, a substrate family shared with a
-	// sibling, or missing evidence.
+	// ModeDefault does not refuse because of a shared tenant or owner, a substrate family shared
+	// with a sibling, or missing evidence.
 	ModeDefault Mode = "default"
 	// ModeStrict also refuses because of a shared tenant or owner, a substrate family shared with a
 	// sibling, and missing evidence.
 	ModeStrict Mode = "strict"
-	// ModeReference compares the child only with its parent, as the reference would with real evidence:
-	// style vectors are not centred, and signals without evidence are ignored.
+	// ModeReference judges as the reference would if it had real evidence: it compares the child only
+	// with its parent, does not centre style vectors, and ignores signals without evidence.
 	ModeReference Mode = "reference"
 )
 
 // A policy names its detector by one of these constants.
 const (
-	DetectorObserved = "observed" // detector Observed
-	DetectorZeros    = "zeros"    // detector Zeros, which finds no similarity and refuses no child
+	DetectorObserved = "observed" // compares the host's own observations
+	DetectorZeros    = "zeros"    // finds no similarity and refuses no child
 )
 
 // The version and the limits of a policy.

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// In each dimension, the reviews of class quarter add at most these weights to a target. If a vacant has
-// no other reviews, a thousand new keys therefore raise its score by at most 0.03 in a day and 0.13 in
-// total.
+// In each dimension, the reviews of class quarter add at most these weights to a target. If a
+// vacant has no other reviews, a thousand new keys therefore raise its score by at most 0.03 in a
+// day and 0.13 in total.
 const (
 	quarterWeight         = 0.25
 	maxDailyQuarterWeight = 0.5 // weight in a UTC day
@@ -33,23 +33,23 @@ type Book struct {
 
 // WeightUsage is the weight that the reviews of class quarter have added to a target.
 type WeightUsage struct {
-	UpdatedAt      time.Time           `json:"at,omitzero"` // time at which the latest such review was accepted
-	DailyWeights   [dimensions]float64 `json:"today"`       // weight in the UTC day of At
-	DecayedWeights [dimensions]float64 `json:"ever"`        // weight decayed to At
+	UpdatedAt      time.Time               `json:"at,omitzero"` // time at which the latest such review was accepted
+	DailyWeights   [dimensionCount]float64 `json:"today"`       // weight in the UTC day of UpdatedAt
+	DecayedWeights [dimensionCount]float64 `json:"ever"`        // weight decayed to UpdatedAt
 }
 
-func (a WeightUsage) decay(t time.Time) WeightUsage {
-	if !t.After(a.UpdatedAt) {
-		return a
+func (u WeightUsage) decay(t time.Time) WeightUsage {
+	if !t.After(u.UpdatedAt) {
+		return u
 	}
 	for _, d := range Dimensions() {
-		a.DecayedWeights[d] *= math.Exp(-math.Ln2 * t.Sub(a.UpdatedAt).Hours() / 24 / priors[d].halfLife)
+		u.DecayedWeights[d] *= math.Exp(-math.Ln2 * t.Sub(u.UpdatedAt).Hours() / 24 / priors[d].halfLife)
 	}
-	if t.UTC().Truncate(24*time.Hour) != a.UpdatedAt.UTC().Truncate(24*time.Hour) {
-		a.DailyWeights = [dimensions]float64{}
+	if t.UTC().Truncate(24*time.Hour) != u.UpdatedAt.UTC().Truncate(24*time.Hour) {
+		u.DailyWeights = [dimensionCount]float64{}
 	}
-	a.UpdatedAt = t
-	return a
+	u.UpdatedAt = t
+	return u
 }
 
 func (b *Book) State() *State {
@@ -85,8 +85,8 @@ func (b *Book) VerifyAndAdd(target identity.ID, data []byte, claim *string) (row
 	return row, err
 }
 
-// Add adds the next row, whose encoded form is data. If the row does not contain the hash of the last
-// row, or has an invalid signal or weight, the error has kind Damaged.
+// Add adds the next row, whose encoded form is data. If the row does not contain the hash of the
+// last row, or has an invalid signal or weight, the error has kind Damaged.
 func (b *Book) Add(row *review.Row, data []byte) error {
 	if row.Prev != b.Tip {
 		return problem.New(problem.Damaged, "review %d: expected the hash %s of the row before, got %s", b.Rows+1, b.Tip, row.Prev)

@@ -63,8 +63,8 @@ func (p Posterior) Variance() float64 {
 }
 
 // check returns an error unless the parameters of p are finite, its prior and its half-life are
-// positive, and Alpha and Beta are not below the prior. An unchecked posterior from another registry
-// could have a mean that is NaN or above 1. The error names the dimension d.
+// positive, and Alpha and Beta are not below the prior. An unchecked posterior from another
+// registry could have a mean that is NaN or above 1. The error names the dimension d.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.UpdatedUnix):

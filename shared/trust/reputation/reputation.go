@@ -1,9 +1,9 @@
 // Package reputation turns the reviews of a vacant into scores: five Beta posteriors, one for each
 // dimension, that decay with time.
 //
-// Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight to
-// the sum of Alpha and Beta, and an invalid update changes neither. A vacant without reviews scores 0.
-// Comments call the reference implementation of the protocol "the reference".
+// Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight
+// to the sum of Alpha and Beta, and an invalid update changes neither. A vacant without reviews
+// scores 0. Comments call the reference implementation of the protocol "the reference".
 package reputation
 
 import (
@@ -24,10 +24,10 @@ const (
 	Relevance
 	Honesty
 	Adoption
-	dimensions = iota
+	dimensionCount = iota
 )
 
-var dimensionNames = [dimensions]string{"factual", "logical", "relevance", "honesty", "adoption"}
+var dimensionNames = [dimensionCount]string{"factual", "logical", "relevance", "honesty", "adoption"}
 
 func (d Dimension) String() string {
 	if int(d) < len(dimensionNames) {
@@ -44,11 +44,12 @@ func SearchDimensions() []Dimension { return []Dimension{Factual, Logical, Relev
 
 // priors contains the parameters of each dimension before the first review, and the half-life of
 // its evidence in days.
-var priors = [dimensions]struct{ alpha, beta, halfLife float64 }{
+var priors = [dimensionCount]struct{ alpha, beta, halfLife float64 }{
 	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
 }
 
-// State is the reputation of one vacant in all dimensions. Its JSON members are named as in the reference.
+// State is the reputation of one vacant in all dimensions. Its JSON members are named as in the
+// reference.
 type State struct {
 	Factual   Posterior `json:"factual"`
 	Logical   Posterior `json:"logical"`
@@ -66,13 +67,13 @@ func NewState(t time.Time) State {
 }
 
 func (s *State) posteriorPtr(d Dimension) *Posterior {
-	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
+	return [dimensionCount]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
 }
 
 func (s *State) Posterior(d Dimension) Posterior { return *s.posteriorPtr(d) }
 
 func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, error) {
-	if int(d) >= dimensions {
+	if int(d) >= dimensionCount {
 		return s, problem.Invalid("dimension", "one of the five", d.String())
 	}
 	p, err := s.Posterior(d).Update(signal, weight, t)
@@ -110,9 +111,9 @@ func (s *State) HasEvidence() bool {
 	return false
 }
 
-// Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. If s
-// is nil or has no evidence, the score is 0. In the reference, reading the reputation of a vacant
-// without reviews raises its score from 0 to the mean of the prior.
+// Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. If
+// s is nil or has no evidence, the score is 0. In the reference, this score of 0 becomes the mean
+// of the prior as soon as the reputation is read.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.HasEvidence() {
 		return 0

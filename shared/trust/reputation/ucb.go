@@ -11,8 +11,8 @@ import (
 // all dimensions have the same weight.
 type Weights map[Dimension]float64
 
-func (w Weights) normalize() ([dimensions]float64, error) {
-	var normalized [dimensions]float64
+func (w Weights) normalize() ([dimensionCount]float64, error) {
+	var normalized [dimensionCount]float64
 	var sum float64
 	for _, d := range Dimensions() {
 		v := w[d]
@@ -24,7 +24,7 @@ func (w Weights) normalize() ([dimensions]float64, error) {
 	}
 	for d := range normalized {
 		if sum == 0 {
-			normalized[d] = 1.0 / dimensions
+			normalized[d] = 1.0 / dimensionCount
 		} else {
 			normalized[d] /= sum
 		}
@@ -40,7 +40,7 @@ const (
 	minEvidence          = 0.001 // lower bound of the combined evidence
 )
 
-func combinePosteriors(s *State, w [dimensions]float64) (mean, deviation float64) {
+func combinePosteriors(s *State, w [dimensionCount]float64) (mean, deviation float64) {
 	for _, d := range Dimensions() {
 		p := s.Posterior(d)
 		mean += w[d] * p.Mean()
@@ -49,7 +49,7 @@ func combinePosteriors(s *State, w [dimensions]float64) (mean, deviation float64
 	return mean, math.Sqrt(deviation)
 }
 
-func combineEvidence(s *State, w [dimensions]float64) float64 {
+func combineEvidence(s *State, w [dimensionCount]float64) float64 {
 	var n, inverseSum float64
 	for _, d := range Dimensions() {
 		if w[d] > negligibleWeight {
@@ -64,8 +64,8 @@ func explorationBonus(n float64, vacantCount int) float64 {
 	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(vacantCount), 2))/n)
 }
 
-// UCB returns the upper confidence bound of the reference: the sum of the mean, the uncertainty of the
-// mean, and an exploration bonus, which is larger for more vacants and for less evidence. One
+// UCB returns the upper confidence bound of the reference: the sum of the mean, the uncertainty of
+// the mean, and an exploration bonus, which is larger for more vacants and for less evidence. One
 // weighted dimension without evidence raises the bonus to 13.2 if there are two vacants and to 22
 // if there are seven, while means are at most 1. Such a vacant beats every vacant with reviews in
 // all dimensions, so use [CappedUCB] to choose a vacant.
@@ -104,7 +104,7 @@ func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
 	if s == nil {
 		s = priorState()
 	}
-	weightsWithEvidence := make(Weights, dimensions)
+	weightsWithEvidence := make(Weights, dimensionCount)
 	for _, d := range Dimensions() {
 		if s.Posterior(d).Evidence > 0 && weights[d] > 0 {
 			weightsWithEvidence[d] = weights[d]

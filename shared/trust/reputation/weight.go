@@ -59,8 +59,8 @@ func (s *State) Evidence() float64 {
 	return float64(len(SearchDimensions())) / inverseSum
 }
 
-// EarnedScore returns the score by which hosts rank vacants: the mean of SearchDimensions × n/(n+10),
-// where n is the Evidence. A vacant with few reviews therefore has a low score.
+// EarnedScore returns the score by which hosts rank vacants: the mean of SearchDimensions ×
+// n/(n+10), where n is the Evidence. A vacant with few reviews therefore has a low score.
 func (s *State) EarnedScore() float64 {
 	n := s.Evidence()
 	return s.Score(SearchDimensions()...) * n / (n + halfEvidence)

@@ -1,8 +1,8 @@
 // Package booking implements the protocol of bookings: the states of a booking's envelope, and the
 // signed statement by which a venue recognizes a host's booking.
 //
-// CheckTransition decides which state may follow which. Callers must call it before they store a new
-// state.
+// CheckTransition decides which state may follow which. Callers must call it before they store a
+// new state.
 package booking
 
 import (
@@ -32,8 +32,8 @@ const (
 	Expired        State = "expired"
 )
 
-// nextStates maps each state to the states that may follow it.
-var nextStates = map[State][]State{
+// transitions maps each state to the states that may follow it.
+var transitions = map[State][]State{
 	Pending:        {Dispatched, Expired},
 	Dispatched:     {Accepted, Rejected, DispatchFailed},
 	DispatchFailed: {Dispatched},
@@ -49,7 +49,7 @@ func States() []State {
 }
 
 func ParseState(s string) (State, error) {
-	if _, ok := nextStates[State(s)]; !ok {
+	if _, ok := transitions[State(s)]; !ok {
 		return "", &problem.Error{Kind: problem.InvalidMember, Field: "to", Want: "one of " + joinStates(States()), Got: fmt.Sprintf("%.40q", s)}
 	}
 	return State(s), nil
@@ -63,9 +63,9 @@ func joinStates(states []State) string {
 	return strings.Join(words, ", ")
 }
 
-func (s State) IsTerminal() bool { return len(nextStates[s]) == 0 }
+func (s State) IsTerminal() bool { return len(transitions[s]) == 0 }
 
-func (s State) NextStates() []State { return slices.Clone(nextStates[s]) }
+func (s State) NextStates() []State { return slices.Clone(transitions[s]) }
 
 // TransitionError is the error for a transition that is not allowed.
 type TransitionError struct {
@@ -80,9 +80,9 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("a booking that is %s can change only to %s, got %s", e.From, joinStates(e.Allowed), e.To)
 }
 
-// CheckTransition returns an *TransitionError unless to may follow from.
+// CheckTransition returns a *TransitionError unless to may follow from.
 func CheckTransition(from, to State) error {
-	if slices.Contains(nextStates[from], to) {
+	if slices.Contains(transitions[from], to) {
 		return nil
 	}
 	return &TransitionError{from, to, from.NextStates()}
@@ -99,7 +99,8 @@ const (
 	StatusNoShow    Status = "no_show"
 )
 
-// Status returns the status that the guest sees. It does not apply if the guest has canceled the booking.
+// Status returns the status that the guest sees. It does not apply if the guest has canceled the
+// booking.
 func (s State) Status() Status {
 	switch s {
 	case Accepted:
@@ -133,14 +134,14 @@ func (st *Statement) Sign(ctx context.Context, s certificate.Signer) (err error)
 	return err
 }
 
-// Verify returns an error of kind BadSignature unless c is signed by a key that c.Host certified for
-// c.Time. The venue must decide whether c.Time is recent.
+// Verify returns an error of kind BadSignature unless st is signed by a key that st.Host certified
+// for st.Time. The venue must decide whether st.Time is recent.
 func (st *Statement) Verify() error {
 	if err := st.Certificate.Verify(st.Host, st.Time); err != nil {
 		return err
 	}
 	if !identity.Verify(st.Certificate.Key, st.signedBytes(), st.Signature) {
-		return problem.New(problem.BadSignature, "claim: signature did not verify for key %s", st.Certificate.Key.Short())
+		return problem.New(problem.BadSignature, "booking statement: signature did not verify for key %s", st.Certificate.Key.Short())
 	}
 	return nil
 }

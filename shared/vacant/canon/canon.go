@@ -3,9 +3,9 @@
 //
 // A strict decoder accepts only documents that have exactly one reading: it refuses duplicate keys,
 // lone surrogates and Floats that exceed float64. The decoder also accepts the canonical form of an
-// accepted document, unless this form is longer than Limits.Bytes. A canonical form equals its own
-// canonical form. A lenient decoder (see [Limits]) gives these guarantees for the values that it
-// reads, but not for the values that it skips.
+// accepted document, unless this form is longer than Limits.Bytes. The canonical form of a
+// canonical form is unchanged. A lenient decoder (see [Limits]) gives these guarantees for the
+// values that it reads, but not for the values that it skips.
 package canon
 
 import "bytes"
@@ -30,8 +30,8 @@ type Limits struct {
 // of a file.
 const ByteOrderMark = "\uFEFF"
 
-// TrimByteOrderMark returns b without a leading byte order mark. It is for local input and answers of
-// agents, because decoders refuse the mark.
+// TrimByteOrderMark returns b without a leading byte order mark. It is for local input and answers
+// of agents, because decoders refuse the mark.
 func TrimByteOrderMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(ByteOrderMark)) }
 
 // maxDigits limits a number literal, in bytes without its sign. Python, the language of the
@@ -45,8 +45,9 @@ func DefaultLimits() Limits { return Limits{Bytes: 256 << 10, Depth: 32, Keys: 1
 // limit for answers of substrates, even if each of its bytes is escaped.
 func AnswerLimits() Limits { return Limits{Bytes: 2 << 20, Depth: 32, Keys: 1024} }
 
-// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a Float and stays a Float,
-// because 1 and 1.0 have different canonical forms and therefore different hashes (PROTOCOL §2).
+// Kind is the type of a JSON value. A number written with '.', 'e' or 'E' is a Float and stays a
+// Float, because 1 and 1.0 have different canonical forms and therefore different hashes
+// (PROTOCOL §2).
 type Kind uint8
 
 // Invalid is the kind of input that does not begin a value.

@@ -11,9 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Decoder decodes one JSON document in one pass. If the next value has another kind, a read method
-// fails without advancing, so the caller can report the value and then skip it. The callbacks of
-// Document, Object and Array must read the value that they are called for.
+// Decoder decodes one JSON document in one pass. If the next value has a kind that a read method
+// does not expect, the method fails without advancing. The caller can then report the value and
+// skip it. The callbacks of Document, Object and Array must read the value that they are called
+// for.
 //
 // Errors have kind problem.NotJSON if the input is not JSON, problem.TooLarge if it exceeds
 // Limits.Bytes, and otherwise problem.Malformed, for example for a duplicate key or too many keys.
@@ -61,8 +62,8 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 	}
 }
 
-// unparsableError returns the error for a body that the reference cannot decode either, in the words of
-// the reference (PROTOCOL §6.2).
+// unparsableError returns the error for a body that the reference cannot decode either, in the
+// words of the reference (PROTOCOL §6.2).
 func unparsableError(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
@@ -128,8 +129,8 @@ func (d *Decoder) Document(f func(key string) error) error {
 	return d.End()
 }
 
-// Object decodes an object and calls f for each member in order. It detects duplicate keys only at the
-// end of the object, so it may have called f for both of them.
+// Object decodes an object and calls f for each member in order. It detects duplicate keys only at
+// the end of the object, so it may have called f for both of them.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.MismatchError(Object.String())
@@ -166,7 +167,8 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// wantKeyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors by it.
+// wantKeyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors
+// by this Want.
 const wantKeyOnce = "the key once"
 
 func findDuplicate(keys []string) (string, bool) {
@@ -332,21 +334,21 @@ func (d *Decoder) Null() error {
 // lenient decoder checks only the grammar and the depth of the value.
 func (d *Decoder) Skip() error {
 	if !d.limits.Lenient {
-		return d.skip()
+		return d.skipValue()
 	}
 	d.skipDepth++
-	err := d.skip()
+	err := d.skipValue()
 	d.skipDepth--
 	d.skipEnd = d.pos
 	return err
 }
 
-func (d *Decoder) skip() (err error) {
+func (d *Decoder) skipValue() (err error) {
 	switch d.Kind() {
 	case Object:
-		return d.Object(func(string) error { return d.skip() })
+		return d.Object(func(string) error { return d.skipValue() })
 	case Array:
-		return d.Array(func(int) error { return d.skip() })
+		return d.Array(func(int) error { return d.skipValue() })
 	case String:
 		_, err = d.readString()
 	case Int, Float:
@@ -363,7 +365,7 @@ func (d *Decoder) skip() (err error) {
 
 // Raw reads the next value and returns its bytes, which alias the document. It checks the value
 // strictly, even in a lenient decoder.
-func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skip) }
+func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skipValue) }
 
 // SkipRaw works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
 // value. It is for values that another decoder reads, or that are passed on.

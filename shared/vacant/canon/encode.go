@@ -23,8 +23,8 @@ func AppendString(dst []byte, s string) []byte {
 	}
 }
 
-// AppendStringASCII appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E are
-// escaped too (PROTOCOL §2). s must be valid UTF-8.
+// AppendStringASCII appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E
+// are escaped too (PROTOCOL §2). s must be valid UTF-8.
 func AppendStringASCII(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// PythonRepr formats v like Python's repr, with the keys of objects in CJ order. Some error messages
-// that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
+// PythonRepr formats v like Python's repr, with the keys of objects in CJ order. Some error
+// messages that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
 func PythonRepr(v Value) string {
 	switch v.Kind() {
 	case Null:
@@ -33,9 +33,9 @@ func PythonRepr(v Value) string {
 	return string(v.AppendCJ(nil))
 }
 
-// PythonReprString formats s like Python's repr, in double quotes if s contains a single quote and no
-// double quote, otherwise in single quotes. If limit is positive, the result is truncated after
-// about limit bytes and ends with "…" and the quote.
+// PythonReprString formats s like Python's repr, in double quotes if s contains a single quote and
+// no double quote, otherwise in single quotes. If maxBytes is positive, the result is truncated
+// after about maxBytes bytes and ends with "…" and the quote.
 func PythonReprString(s string, maxBytes int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// indexEscaped returns the index at or after i of the first byte of s that a JSON string must escape:
-// '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes at a
-// time, because most of a message is text.
+// indexEscaped returns the index at or after i of the first byte of s that a JSON string must
+// escape: '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes
+// at a time, because most of a message is text.
 func indexEscaped(s string, i int) int {
 	const ones, topBits = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
@@ -36,8 +36,8 @@ func indexEscaped(s string, i int) int {
 	return i
 }
 
-// readString reads the string whose opening quote is at d.pos. If the string has no escapes, the result
-// aliases the document.
+// readString reads the string whose opening quote is at d.pos. If the string has no escapes, the
+// result aliases the document.
 func (d *Decoder) readString() (string, error) {
 	start := d.pos + 1
 	end := indexEscaped(d.text, start)
@@ -152,7 +152,7 @@ func (d *Decoder) readNumber() (string, error) {
 	if s[i] == '0' {
 		end = i + 1 // only the zero of 01 is read, so the caller refuses the 1
 	}
-	exponent := false
+	hasExponent := false
 	if end < len(s) && s[end] == '.' {
 		i, end = end+1, skipDigits(end+1)
 		if end == i {
@@ -160,7 +160,7 @@ func (d *Decoder) readNumber() (string, error) {
 		}
 	}
 	if end < len(s) && (s[end] == 'e' || s[end] == 'E') {
-		exponent = true
+		hasExponent = true
 		if i = end + 1; i < len(s) && (s[i] == '+' || s[i] == '-') {
 			i++
 		}
@@ -178,7 +178,7 @@ func (d *Decoder) readNumber() (string, error) {
 	}
 	// A Float that exceeds float64 is refused, because the reference would read it as Infinity.
 	// Such a Float has an exponent or more than 300 digits. Integers may exceed float64.
-	if exponent || len(lit) > 300 && numberKind(lit) == Float {
+	if hasExponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
 			return "", problem.Invalid(d.memberName(), "a number that a float64 holds", truncate(lit))
 		}

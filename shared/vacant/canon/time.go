@@ -41,11 +41,12 @@ func appendDigits(dst []byte, n, width int) []byte {
 }
 
 // ParseTime parses the forms that Python 3.12 documents for fromisoformat (PROTOCOL §3): a date in
-// extended, basic or week form, any single character as the separator, a time of hours, minutes and seconds
-// with a fraction of any length, and Z or an offset. Only the date is required. A time without an offset is
-// in UTC. The result is in UTC and truncated to microseconds. Times outside the years 1 to 9999 are
-// refused, because they have no signed form. Some undocumented forms that Python accepts are refused too: a
-// fraction of an hour, offsets of 60 minutes, and characters between fraction and offset.
+// extended, basic or week form, any single character as the separator, a time of hours, minutes and
+// seconds with a fraction of any length, and Z or an offset. Only the date is required. A time
+// without an offset is in UTC. The result is in UTC and truncated to microseconds. Times outside
+// the years 1 to 9999 are refused, because they have no signed form. Some undocumented forms that
+// Python accepts are refused too: a fraction of an hour, offsets of 60 minutes, and characters
+// between fraction and offset.
 func ParseTime(s string) (time.Time, error) {
 	date, timeOfDay := splitTime(s)
 	day, ok := parseDate(date)
@@ -60,8 +61,9 @@ func ParseTime(s string) (time.Time, error) {
 	return day, nil
 }
 
-// splitTime splits s at the separator between date and time. The form of the date determines the index of
-// the separator. If the separator is the last character, it stays with the date, which then fails to parse.
+// splitTime splits s at the separator between date and time. The form of the date determines the
+// index of the separator. If the separator is the last character, it stays with the date, which
+// then fails to parse.
 func splitTime(s string) (date, timeOfDay string) {
 	if len(s) < 7 {
 		return s, ""
@@ -73,8 +75,8 @@ func splitTime(s string) (date, timeOfDay string) {
 	case s[4] == '-' && len(s) > 8 && s[8] == '-' && !(len(s) > 10 && isDigit(s[10])):
 		dateLen = 10 // YYYY-Www-D, not YYYY-Www with the separator '-' and a time
 	case s[4] == 'W':
-		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time begins with an even
-		// number of digits. So if the digits end at an even index, the date has no weekday.
+		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time begins with an even number of
+		// digits. If the digits end at an even index above 8, the separator is at index 7.
 		end := 7
 		for end < len(s) && isDigit(s[end]) {
 			end++

@@ -14,10 +14,10 @@ import (
 )
 
 // Unmarshal decodes one document into v, a pointer to a struct with json tags. It is as strict as
-// [Decoder]: it refuses unknown members (unless Limits.SkipUnknown is true), duplicate members, missing
-// required members and values of another kind. Its errors state the path of the member, such as
-// listing.tags[2], what was expected and what was found. The caller must check what the values
-// mean.
+// [Decoder]: it refuses unknown members (unless Limits.SkipUnknown is true), duplicate members,
+// missing required members and values of another kind. Its errors state the path of the member,
+// such as listing.tags[2], what was expected and what was found. The caller must check what the
+// values mean.
 //
 // If a member is absent, its field is unchanged, so v can hold defaults. null is refused unless the
 // field's options or Limits.Lenient allow it. Options have their own tag, for example
@@ -51,8 +51,9 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.dec.End()
 }
 
-// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its name in
-// errors, for example "manifest". Unknown members are refused, because the signature does not cover them.
+// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its
+// name in errors, for example "manifest". Unknown members are refused, because the signature does
+// not cover them.
 func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if len(data) > limit {
 		return &problem.Error{Kind: problem.TooLarge, Field: document, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
@@ -102,29 +103,29 @@ type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// JSONDescriber is a type that describes its JSON values in error messages. DescribeJSON returns the description,
-// such as "an integer of micro-dollars".
+// JSONDescriber is a type that describes its JSON values in error messages. DescribeJSON returns
+// the description, such as "an integer of micro-dollars".
 type JSONDescriber interface{ DescribeJSON() string }
 
 // unmarshaler decodes one document into Go values.
 type unmarshaler struct {
-	dec  *Decoder
-	path []pathStep
-	err  error // last error that already has its complete path
+	dec         *Decoder
+	path        []pathStep
+	lastPathErr error // last error that already has its complete path
 }
 
 // pathStep is one part of a path: a key of an object or an index of an array.
 type pathStep struct {
-	key     string
-	element bool
-	index   int
+	key       string
+	isElement bool
+	index     int
 }
 
 func (u *unmarshaler) currentPath() string {
 	var b strings.Builder
 	for _, s := range u.path {
 		switch {
-		case s.element:
+		case s.isElement:
 			fmt.Fprintf(&b, "[%d]", s.index)
 		case b.Len() > 0:
 			b.WriteString("." + quoteName(s.key))
@@ -139,16 +140,16 @@ func (u *unmarshaler) currentPath() string {
 }
 
 func (u *unmarshaler) pathError(want, got string) error {
-	u.err = problem.Invalid(u.currentPath(), want, got)
-	return u.err
+	u.lastPathErr = problem.Invalid(u.currentPath(), want, got)
+	return u.lastPathErr
 }
 
 func (u *unmarshaler) addPath(err error) error {
 	if problem.AsError(err).Kind != problem.Malformed {
 		return err // the error is about the complete document
 	}
-	u.err = problem.AtPath(u.currentPath(), err)
-	return u.err
+	u.lastPathErr = problem.AtPath(u.currentPath(), err)
+	return u.lastPathErr
 }
 
 func (u *unmarshaler) mismatchError(o options, want string) error {
@@ -182,7 +183,7 @@ func (u *unmarshaler) decodeObject(dst reflect.Value) error {
 		return err
 	})
 	if err != nil {
-		if err != u.err && problem.AsError(err).Want == wantKeyOnce {
+		if err != u.lastPathErr && problem.AsError(err).Want == wantKeyOnce {
 			return u.addPath(err) // the decoder's error names only the key
 		}
 		return err
@@ -347,7 +348,7 @@ func (u *unmarshaler) decodeList(dst reflect.Value, o options) error {
 	o.max, o.min = 0, nil
 	dst.SetZero() // other values may share the default's elements
 	depth := len(u.path)
-	u.path = append(u.path, pathStep{element: true})
+	u.path = append(u.path, pathStep{isElement: true})
 	err := u.dec.Array(func(i int) error {
 		if maxLen > 0 && i >= maxLen {
 			u.path = u.path[:depth]
@@ -399,7 +400,7 @@ func (u *unmarshaler) decodeMap(dst reflect.Value, o options) error {
 		u.path = u.path[:len(u.path)-1]
 		return nil
 	})
-	if err != nil && err != u.err && problem.AsError(err).Want == wantKeyOnce {
+	if err != nil && err != u.lastPathErr && problem.AsError(err).Want == wantKeyOnce {
 		return u.addPath(err)
 	}
 	return err

@@ -72,8 +72,8 @@ func (c *Card) Check() error {
 	return canon.CheckSignedText("endpoint", c.Endpoint)
 }
 
-// AppendSignedBytes appends the signed bytes: id, capability text, substrate specification, version and
-// endpoint, joined by 0x1f.
+// AppendSignedBytes appends the signed bytes: id, capability text, substrate specification, version
+// and endpoint, joined by 0x1f.
 func (c *Card) AppendSignedBytes(dst []byte) []byte {
 	const separator = 0x1f
 	dst = append(append(dst, c.VacantID[:]...), separator)

@@ -1,6 +1,6 @@
 // Package certificate implements a host's signed statement that lets another key sign receipts and
-// bookings for the host. Handlers that serve the public therefore hold only the certified key and never
-// the host's own key.
+// bookings for the host. Handlers that serve the public therefore hold only the certified key and
+// never the host's own key.
 //
 // A certified key is accepted only for receipts and bookings, and only while its certificate is
 // valid. All other statements of a host, such as checkpoints, verify only under the host's id.
@@ -16,12 +16,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domainTag separates the signed bytes of certificates from all other bytes that a host signs. It also
-// fixes what the certified key may sign.
+// domainTag separates the signed bytes of certificates from all other bytes that a host signs. It
+// also fixes what the certified key may sign.
 const domainTag = "vacancy:hostkey:v1\x1f"
 
-// Certificate names the key that signs for a host at or after From and before Until. Both times are
-// in wire form.
+// Certificate names the key that signs for a host at or after ValidFrom and before ValidUntil. Both
+// times are in wire form.
 type Certificate struct {
 	Host       identity.ID `json:"host_id" canon:"required"`
 	Key        identity.ID `json:"key_id" canon:"required"`

@@ -22,8 +22,9 @@ type Tip struct {
 	Floor time.Time     // latest signed time of an envelope in any epoch, or zero before the first envelope
 }
 
-// CheckNext returns an error of kind Replay, Gap, Fork or Floor unless e may follow t. It checks the
-// conditions in the order of PROTOCOL §7, and its messages have the words of that section.
+// CheckNext returns an error of kind Replay, Gap, Fork or BelowFloor unless e may follow t. It
+// checks the conditions in the order of PROTOCOL §7, and its messages have the words of that
+// section.
 func (t Tip) CheckNext(e *envelope.Envelope) error {
 	switch {
 	case e.Seq <= t.Seq:
@@ -41,8 +42,8 @@ func (t Tip) CheckNext(e *envelope.Envelope) error {
 	return nil
 }
 
-// CheckReset returns an error of kind Floor unless the reset e may follow t. A chain without rows
-// accepts any reset, so callers need not call CheckReset for such a chain.
+// CheckReset returns an error of kind BelowFloor unless the reset e may follow t. A chain without
+// rows accepts any reset, so callers need not call CheckReset for such a chain.
 func (t Tip) CheckReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
 		return t.FloorError(e)

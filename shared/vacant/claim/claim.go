@@ -45,7 +45,7 @@ func (c *PaymentClaim) Verify(host identity.ID, now time.Time) error {
 		return problem.New(problem.ClockSkew, "claim: expected a time within %d s of the host's, which is %s, got %s", int(MaxSkew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
 	}
 	if c.Host != host {
-		return problem.Invalid("claim", "one for this host, "+host.Short(), "one for "+c.Host.Short())
+		return problem.Invalid("claim", "a claim for this host, "+host.Short(), "a claim for host "+c.Host.Short())
 	}
 	if !identity.Verify(c.Vacant, c.signedBytes(), c.Signature) {
 		return problem.New(problem.BadSignature, "claim: signature did not verify for %s", c.Vacant.Short())

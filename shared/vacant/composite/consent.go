@@ -11,9 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A second parent makes two signatures, one for each of these intents. The signed bytes with
-// referenceMergeIntent, which the reference defines, name neither the first parent nor the child, so anyone
-// who has seen this signature can reuse it for another child. The signed bytes with mergeIntent name both.
+// A second parent makes two signatures, one for each of these intents. The reference defines
+// referenceMergeIntent. Its signed bytes name neither the first parent nor the child, so anyone who
+// has seen the signature can reuse it for another child. The signed bytes with mergeIntent name
+// both.
 const (
 	referenceMergeIntent = "vacant:spawn:D4:lineage_merge"
 	mergeIntent          = "vacancy:spawn:D4:v1"

@@ -12,8 +12,9 @@ func withField(field string, err error) error {
 	return p
 }
 
-// checkDocument returns an error of kind Malformed unless the document's intent, got, equals want and
-// check accepts the document. The intent distinguishes one kind of signed bytes from all others.
+// checkDocument returns an error of kind Malformed unless the document's intent, got, equals want
+// and check accepts the document. The intent distinguishes one kind of signed bytes from all
+// others.
 func checkDocument(document, got, want string, check func() error) error {
 	err := check()
 	if got != want {

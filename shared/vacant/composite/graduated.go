@@ -8,7 +8,8 @@ import (
 )
 
 // AfterGraduation returns the unsigned manifest that replaces m when the child graduates. The new
-// manifest is open, public_a2a and of version V2. All other members are unchanged (PROTOCOL §13.4).
+// manifest is open, public_a2a and of version SchemaV2. All other members are unchanged
+// (PROTOCOL §13.4).
 func (m *Manifest) AfterGraduation() Manifest {
 	graduated := *m
 	graduated.InheritedTools, graduated.AddedTools, graduated.RemovedTools = slices.Clone(m.InheritedTools), slices.Clone(m.AddedTools), slices.Clone(m.RemovedTools)
@@ -17,8 +18,8 @@ func (m *Manifest) AfterGraduation() Manifest {
 	return graduated
 }
 
-// CheckGraduation returns an error unless next is the graduated form of m with the signatures of
-// both parties (PROTOCOL §13.4). The error names the first member with another value.
+// CheckGraduation returns an error unless graduated is the graduated form of m with the signatures
+// of both parties (PROTOCOL §13.4). The error names the first member with another value.
 func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	switch {
 	case graduated.ParentID != m.ParentID:

@@ -132,8 +132,8 @@ func (m *Manifest) SignedBytes() []byte {
 	return append(m.appendBeforeTools(nil), m.appendTools(nil)...)
 }
 
-// appendBeforeTools appends the members before the tool lists. The signatures and the schema version,
-// which are not signed, sort between these members and the tool lists.
+// appendBeforeTools appends the members before the tool lists. The signatures and the schema
+// version, which are not signed, sort between these members and the tool lists.
 func (m *Manifest) appendBeforeTools(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
 	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))

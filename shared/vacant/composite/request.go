@@ -16,13 +16,14 @@ const graduationIntent = "vacant:graduation:v1"
 
 // The limits of a request. The capability text must fit into a card and a logbook entry.
 const (
-	MaxCapabilityBytes = 16 << 10 // bytes
-	MaxRequestBytes    = 64 << 10 // bytes
+	MaxCapabilityBytes = 16 << 10
+	MaxRequestBytes    = 64 << 10
 )
 
-// GraduationRequest requests that a child become public. Parent and child both sign the request, which
-// includes the capability text of the child's new card (PROTOCOL §13.1). A request has neither a nonce
-// nor a time, so a host must record the requests that it receives in order to detect repeated ones.
+// GraduationRequest requests that a child become public. Parent and child both sign the
+// request, which includes the capability text of the child's new card (PROTOCOL §13.1). A request
+// has neither a nonce nor a time, so a host must record the requests that it receives in order to
+// detect repeated ones.
 type GraduationRequest struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`
@@ -108,9 +109,9 @@ func (r *GraduationRequest) Blob() []byte {
 	return append(dst, `"}`...)
 }
 
-// ParseGraduationRequest parses a serialised request and checks its form, but not its signatures, which may
-// be missing. Unknown members are refused, because the signatures do not cover them. Errors have
-// kind Malformed or TooLarge and name the field.
+// ParseGraduationRequest parses a serialised request and checks its form, but not its signatures,
+// which may be missing. Unknown members are refused, because the signatures do not cover them.
+// Errors have kind Malformed or TooLarge and name the field.
 func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	var doc struct {
 		GraduationRequest

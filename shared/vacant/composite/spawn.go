@@ -34,8 +34,8 @@ type SpawnRequest struct {
 	Signature      []byte         `json:"-"`
 }
 
-// Check returns an error that names the wrong field unless the members of r are well-formed. The host
-// must check which members the birth path allows, and which substrates are allowed.
+// Check returns an error that names the wrong field unless the members of r are well-formed. The
+// host must check which members the birth path allows, and which substrates are allowed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return withField("parent_id", err)

@@ -22,10 +22,10 @@ func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) err
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckOutboundCall enforces the outbound policy, which the reference does not enforce (PROTOCOL §23 E8).
-// ParentPermitted allows calls within the tree and to vacants whose id is among the child's tools.
-// A V1 manifest does not sign the policy, so CheckOutboundCall then allows all vacants. Errors have kind
-// TreeOnly and name the policy.
+// CheckOutboundCall enforces the outbound policy, which the reference does not enforce
+// (PROTOCOL §23 E8). ParentPermitted allows calls within the tree and to vacants whose id is among
+// the child's tools. A V1 manifest does not sign the policy, so CheckOutboundCall then allows all
+// vacants. Errors have kind TreeOnly and name the policy.
 func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID) error {
 	if m.SchemaVersion == SchemaV1 || m.OutboundPolicy == Unrestricted || m.isInTree(callee, siblings) {
 		return nil
@@ -39,10 +39,11 @@ func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID)
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot call %s (not in its tree)", m.OutboundPolicy, m.ChildID.Short(), callee.Short())
 }
 
-// CheckOutboundURL returns an error unless the child may send requests to a URL that does not belong
-// to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted with
-// exactly this URL among the tools. A V1 manifest does not sign the policy, so an open child may
-// use all URLs, and a closed child may not use any. Errors have kind TreeOnly and name the policy.
+// CheckOutboundURL returns an error unless the child may send requests to a URL that does not
+// belong to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted
+// with exactly this URL among the tools. A V1 manifest does not sign the policy, so an open child
+// may use all URLs, and a closed child may not use any. Errors have kind TreeOnly and name the
+// policy.
 func (m *Manifest) CheckOutboundURL(url string) error {
 	policy := m.OutboundPolicy
 	if m.SchemaVersion == SchemaV1 {
@@ -62,9 +63,9 @@ func (m *Manifest) CheckOutboundURL(url string) error {
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot reach %.200q", policy, m.ChildID.Short(), url)
 }
 
-// CanBeCalledBy reports whether caller may call the child. Its parent and its siblings always may. Others
-// may call only an open child, and its manifest must either be public_a2a or be V1, which does not
-// sign reachability.
+// CanBeCalledBy reports whether caller may call the child. Its parent and its siblings always
+// may. Others may call only an open child, and its manifest must either be public_a2a or be V1,
+// which does not sign reachability.
 func (m *Manifest) CanBeCalledBy(caller identity.ID, siblings []identity.ID) bool {
 	if m.isInTree(caller, siblings) {
 		return true

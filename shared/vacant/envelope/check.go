@@ -14,8 +14,8 @@ const (
 	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key
 )
 
-// Check returns an error if the recipient's strict decoder would refuse m. Such a message must not be
-// signed.
+// Check returns an error if the recipient's strict decoder would refuse m. Such a message must not
+// be signed.
 func (m Message) Check() error {
 	if err := m.Role.check(); err != nil {
 		return err

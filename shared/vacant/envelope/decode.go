@@ -137,8 +137,8 @@ func (r *reader) recordError(m member, err error) {
 	}
 }
 
-// firstError returns the error about the wrong or missing member that is checked first. If all members
-// in need were found and no member is wrong, it returns nil.
+// firstError returns the error about the wrong or missing member that is checked first. If all
+// members in required were found and no member is wrong, it returns nil.
 func (r *reader) firstError(required memberSet) error {
 	missing := required &^ r.found
 	if missing == 0 {

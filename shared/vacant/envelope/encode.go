@@ -7,8 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is JSON. If id is nil, the
-// request has the idempotency key as its id or, if the key is empty, the hash of e (PROTOCOL §5.3).
+// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is JSON. If id is
+// nil, the request has the idempotency key as its id or, if the key is empty, the hash of e
+// (PROTOCOL §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)

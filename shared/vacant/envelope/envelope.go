@@ -84,8 +84,9 @@ func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, 
 
 func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 
-// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller verifies an
-// answer with the key of its target, not with the key in From, which the answer only claims (PROTOCOL §16).
+// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller
+// verifies an answer with the key of its target, not with the key in From, which the answer only
+// claims (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 	b := e.AppendSignedBytes(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
@@ -99,9 +100,9 @@ func (e *Envelope) IsReset() bool {
 
 func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
 
-// replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. The signature
-// of an answer therefore binds the answer to its request. The reference does not do this (PROTOCOL §23
-// A2).
+// replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. The
+// signature of an answer therefore binds the answer to its request. The reference does not do this
+// (PROTOCOL §23 A2).
 const replyPrefix = "re:"
 
 func ReplyKey(h identity.Hash) string {

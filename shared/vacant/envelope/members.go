@@ -153,8 +153,8 @@ func (r *reader) readConstant(m member) error {
 // requiredValues maps jsonrpc and method to their required values.
 var requiredValues = [...]string{memberJSONRPC: "2.0", memberMethod: "message/send"}
 
-// wrongConstantError returns the error about a wrong jsonrpc or method, in the words of the reference
-// (PROTOCOL §6.2).
+// wrongConstantError returns the error about a wrong jsonrpc or method, in the words of the
+// reference (PROTOCOL §6.2).
 func wrongConstantError(m member, got string) error {
 	detail := fmt.Sprintf("jsonrpc field must be '2.0'; got %s", got)
 	if m == memberMethod {

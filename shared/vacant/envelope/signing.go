@@ -7,8 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendSignedBytes appends the hashed and signed bytes: the canonical JSON of the seven signed fields,
-// all of which are always present (PROTOCOL §4.2).
+// AppendSignedBytes appends the hashed and signed bytes: the canonical JSON of the seven signed
+// fields, all of which are always present (PROTOCOL §4.2).
 func (e *Envelope) AppendSignedBytes(dst []byte) []byte {
 	dst = e.grow(dst, 480)
 	// The keys are written in canonical order.
@@ -66,7 +66,7 @@ func appendOptional(dst []byte, s *string) []byte {
 }
 
 func (e *Envelope) grow(dst []byte, fixedSize int) []byte {
-	// The estimate avoids a second allocation: fixed is the size without key and parts, and each
+	// The estimate avoids a second allocation: fixedSize is the size without key and parts, and each
 	// part has up to 32 bytes of JSON and some characters that are escaped.
 	n := fixedSize + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {

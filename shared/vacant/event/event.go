@@ -22,8 +22,8 @@ import (
 // MaxKeyBytes limits the idempotency key in bytes.
 const MaxKeyBytes = 512
 
-// MaxPayloadBytes limits the payload in bytes. A revocation fits even if its reason has MaxReasonBytes bytes
-// that are all escaped.
+// MaxPayloadBytes limits the payload in bytes. A revocation fits even if its reason has
+// MaxReasonBytes bytes that are all escaped.
 const MaxPayloadBytes = 16 << 10
 
 // MaxActorSeq limits ActorSeq to the integers that a float64 represents exactly.
@@ -43,7 +43,7 @@ type Event struct {
 	Type           Type
 	Actor          identity.ID
 	Payload        []byte // JSON text, unchanged because its hash is signed
-	IdempotencyKey string // idempotency key of at most MaxKeyBytes bytes
+	IdempotencyKey string // at most MaxKeyBytes bytes
 	Time           int64  // Unix milliseconds of the actor's clock, not negative
 	ActorSeq       int64  // 1 for the actor's first event, one more for each later event
 	Signature      []byte // only a signature of 64 bytes can verify
@@ -88,8 +88,8 @@ func checkKey(key string) error {
 
 func (e *Event) PayloadHash() identity.Hash { return identity.Sum(e.Payload) }
 
-// AppendSignedBytes appends the signed bytes: type, actor in hex, the subject (always empty), payload
-// hash, key, actor's public key, time and ActorSeq, joined by 0x1f.
+// AppendSignedBytes appends the signed bytes: type, actor in hex, the subject (always empty),
+// payload hash, key, actor's public key, time and ActorSeq, joined by 0x1f.
 func (e *Event) AppendSignedBytes(dst []byte) []byte {
 	const separator = 0x1f
 	hash := e.PayloadHash()

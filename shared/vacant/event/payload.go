@@ -15,8 +15,8 @@ import (
 // MaxReasonBytes limits the reason of a revocation in bytes.
 const MaxReasonBytes = 1 << 10
 
-// RegisterPayload returns the payload of a register event: the actor's card and visibility. v must
-// be the effective visibility, see [lifecycle.State.EffectiveVisibility].
+// RegisterPayload returns the payload of a register event: the actor's card and visibility. The
+// visibility must be effective, see [lifecycle.State.EffectiveVisibility].
 func RegisterPayload(cardHash identity.Hash, haloVersion int64, id identity.ID, visibility lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(cardHash.String())},
@@ -58,8 +58,8 @@ type RegisterContent struct {
 	Visibility  lifecycle.Visibility
 }
 
-// ParseRegister parses the payload of a register event. It accepts only payloads that RegisterPayload
-// returns for the event's actor.
+// ParseRegister parses the payload of a register event. It accepts only payloads that
+// RegisterPayload returns for the event's actor.
 func (e *Event) ParseRegister() (RegisterContent, error) {
 	v, err := e.parsePayloadOf(Register)
 	if err != nil {

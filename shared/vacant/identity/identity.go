@@ -1,5 +1,6 @@
 // Package identity implements vacant ids, which are raw Ed25519 public keys, strict verification of
-// signatures, the hash BLAKE2b-256, and [Signer], the interface for using private keys (PROTOCOL §1).
+// signatures, the hash BLAKE2b-256, and [Signer], the interface for using private keys
+// (PROTOCOL §1).
 //
 // Verification always fails under a key of small order or a non-canonical key, because anyone could
 // sign for such a key.
@@ -36,8 +37,8 @@ func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) 
 // shortSize is the number of bytes of an ID that Short shows.
 const shortSize = 6
 
-// Short returns the first 12 hex digits of id for logs, error messages and search. They do not
-// identify a vacant, because keys with a given short id can be generated.
+// Short returns the first 12 hex digits of id for logs, error messages and search. A short id does
+// not identify a vacant, because anyone can generate keys that have it.
 func (id ID) Short() string { return hex.EncodeToString(id[:shortSize]) }
 
 func IsShort(s string) bool {

@@ -103,8 +103,8 @@ func (id ID) isSmallOrder() bool {
 	return slices.Contains(smallOrderPoints[:], id)
 }
 
-// smallOrderPoints lists the y coordinates of the eight points whose order divides 8, without the sign
-// bit: y = 0, 1, p-1 and two coordinates of points of order 8.
+// smallOrderPoints lists the y coordinates of the eight points whose order divides 8, without the
+// sign bit: y = 0, 1, p-1 and two coordinates of points of order 8.
 var smallOrderPoints = [...]ID{
 	{},
 	{0x01},

@@ -47,9 +47,9 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// transitions maps a state and an event to the next state, for the 23 of 42 combinations that are allowed.
-// Only ReviveRequested and ArchiveRequested change the state. Pausing and sinking are not events: the
-// host sets the new state.
+// transitions maps a state and an event to the next state, for the 23 of 42 combinations that are
+// allowed. Only ReviveRequested and ArchiveRequested change the state. Pausing and sinking are not
+// events: the host sets the new state.
 var transitions = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
@@ -76,8 +76,8 @@ func (s State) CanReview() bool { return s == Local || s == Active || s == Hiber
 
 func (s State) RequiresRevival() bool { return s == Stale }
 
-// IsRetired reports whether a vacant in state s refuses all calls permanently, with HTTP status 410.
-// Hibernating and Stale vacants refuse calls with status 423.
+// IsRetired reports whether a vacant in state s refuses all calls permanently, with HTTP status
+// 410. Hibernating and Stale vacants refuse calls with status 423.
 func (s State) IsRetired() bool { return s == Sunk || s == Archived }
 
 // Visibility determines who can find a vacant in a registry, in its wire form.
@@ -89,8 +89,8 @@ const (
 	Public     Visibility = "PUBLIC"
 )
 
-// EffectiveVisibility returns the visibility of a vacant in state s that declares v. A Local vacant is
-// hidden, and all other vacants have the declared visibility.
+// EffectiveVisibility returns the visibility of a vacant in state s that declares v. A Local vacant
+// is hidden, and all other vacants have the declared visibility.
 func (s State) EffectiveVisibility(v Visibility) Visibility {
 	if s == Local {
 		return Hidden

@@ -35,7 +35,7 @@ const (
 	MaxBlob = 24 << 10
 )
 
-// The signed bytes begin with venueDomainTag if the listing has a venue, otherwise with domain.
+// The signed bytes begin with venueDomainTag if the listing has a venue, otherwise with domainTag.
 const (
 	domainTag      = "vacancy:listing:v1\x1f"
 	venueDomainTag = "vacancy:listing:v2\x1f"
@@ -133,8 +133,8 @@ func (l *Listing) AppendSignedBytes(dst []byte) []byte {
 	return append(l.appendAfterSignature(l.appendBeforeSignature(append(dst, tag...))), '}')
 }
 
-// appendBeforeSignature appends the members before skills. The signature, which is not signed, sorts
-// between price and skills.
+// appendBeforeSignature appends the members before skills. The signature, which is not signed,
+// sorts between price and skills.
 func (l *Listing) appendBeforeSignature(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"family":`...), l.ModelFamily)
 	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)
@@ -165,7 +165,8 @@ func appendList(dst []byte, list []string) []byte {
 
 func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSignedBytes(nil)) }
 
-// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check refuses.
+// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check
+// refuses.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if err := l.Check(); err != nil {
 		return err

@@ -51,13 +51,15 @@ func DefaultVenue() Venue {
 
 func DefaultSlug(short string) string { return defaultSlugPrefix + short }
 
-// ParseDefaultSlug returns the short id in a default slug. ok is false if slug is not a default slug.
+// ParseDefaultSlug returns the short id in a default slug. ok is false if slug is not a default
+// slug.
 func ParseDefaultSlug(slug string) (short string, ok bool) {
 	short, ok = strings.CutPrefix(slug, defaultSlugPrefix)
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
 
-// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are reserved.
+// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are
+// reserved.
 func CheckSlug(s string) error {
 	if s == "" || len(s) > MaxSlugBytes || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlugBytes), fmt.Sprintf("%.80q", s))

@@ -23,8 +23,8 @@ const (
 	KindPlanChanged = "PLAN_CHANGED"
 )
 
-// KindReviewIssued is the kind of an entry about a review that the owner of the logbook has signed. Its
-// payload is the review without the claim, which may be erased.
+// KindReviewIssued is the kind of an entry about a review that the owner of the logbook has signed.
+// Its payload is the review without the claim, which may be erased.
 const KindReviewIssued = "REVIEW_ISSUED"
 
 // closedPath is the birth path of children whose first state is LOCAL.
@@ -34,7 +34,7 @@ const closedPath = "D2"
 // Payload writes only the members of this path.
 type Birth struct {
 	Parent           identity.ID
-	Path             string
+	BirthPath        string
 	PolicyMutation   string       // D1: policy_mutation
 	Tools            []string     // D2: narrowed_tools
 	Capability       string       // D3: new_capability_text
@@ -47,8 +47,8 @@ type Birth struct {
 }
 
 func (b Birth) Payload() []byte {
-	members := []canon.Member{stringMember("parent_id", b.Parent.String()), stringMember("path", b.Path)}
-	switch b.Path {
+	members := []canon.Member{stringMember("parent_id", b.Parent.String()), stringMember("path", b.BirthPath)}
+	switch b.BirthPath {
 	case "D1":
 		members = append(members, stringMember("policy_mutation", b.PolicyMutation))
 	case closedPath:
@@ -79,10 +79,10 @@ func ParseBirth(payload []byte) (Birth, error) {
 	if b.Parent, err = idAt(v, "parent_id"); err != nil {
 		return Birth{}, err
 	}
-	if b.Path, err = stringAt(v, "path"); err != nil {
+	if b.BirthPath, err = stringAt(v, "path"); err != nil {
 		return Birth{}, err
 	}
-	switch b.Path {
+	switch b.BirthPath {
 	case "D1":
 		b.PolicyMutation, err = stringAt(v, "policy_mutation")
 	case closedPath:
@@ -96,7 +96,7 @@ func ParseBirth(payload []byte) (Birth, error) {
 			b.OldSubstrates, err = stringsAt(v, "old_substrates")
 		}
 	default:
-		err = problem.Invalid("path", "D1 to D5", strconv.Quote(b.Path))
+		err = problem.Invalid("path", "D1 to D5", strconv.Quote(b.BirthPath))
 	}
 	if err != nil {
 		return Birth{}, err
@@ -126,16 +126,16 @@ func (b *Birth) readConsent(v canon.Value) error {
 // Spawn is the content of the parent's entry about a new child.
 type Spawn struct {
 	Child        identity.ID
-	Path         string
+	BirthPath    string
 	SecondParent *identity.ID // D4
 }
 
 func (s Spawn) Payload() []byte {
-	members := []canon.Member{stringMember("child_id", s.Child.String()), stringMember("path", s.Path)}
-	if s.Path == closedPath {
+	members := []canon.Member{stringMember("child_id", s.Child.String()), stringMember("path", s.BirthPath)}
+	if s.BirthPath == closedPath {
 		members = append(members, canon.Member{Key: "closed_child", Value: canon.NewBool(true)})
 	}
-	if s.Path == "D4" && s.SecondParent != nil {
+	if s.BirthPath == "D4" && s.SecondParent != nil {
 		members = append(members, stringMember("secondary_parent_id", s.SecondParent.String()))
 	}
 	return encodeObject(members...)
@@ -150,10 +150,10 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 	if s.Child, err = idAt(v, "child_id"); err != nil {
 		return Spawn{}, err
 	}
-	if s.Path, err = stringAt(v, "path"); err != nil {
+	if s.BirthPath, err = stringAt(v, "path"); err != nil {
 		return Spawn{}, err
 	}
-	if s.Path == "D4" {
+	if s.BirthPath == "D4" {
 		secondParent, err := idAt(v, "secondary_parent_id")
 		if err != nil {
 			return Spawn{}, err
@@ -164,11 +164,11 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 }
 
 // Delegation is the content of the entries about a task that a parent gives to a child: an entry of
-// KindDelegate in the parent's logbook and an entry of KindExecute in the child's logbook. A zero Task
-// is omitted, because the reference has no hash of the task.
+// KindDelegate in the parent's logbook and an entry of KindExecute in the child's logbook. A zero
+// TaskHash is omitted, because the reference has no hash of the task.
 type Delegation struct {
 	Parent, Child identity.ID
-	SubtaskKind   string        // kind of the subtask
+	SubtaskKind   string
 	TaskHash      identity.Hash // hash of the text that is sent, in UTF-8
 }
 
@@ -188,9 +188,10 @@ func (d Delegation) payload(otherParty canon.Member) []byte {
 	return encodeObject(members...)
 }
 
-// Aggregation is the content of the parent's entry about combining its children's answers. Tasks and
-// Results are hashes of the sent and the received texts in the order of the calls, and Result is the hash
-// of the combined text. A nil list or zero hash is omitted, because the reference has none of these hashes.
+// Aggregation is the content of the parent's entry about combining its children's answers.
+// TaskHashes and ResultHashes are hashes of the sent and the received texts in the order of the
+// calls, and CombinedHash is the hash of the combined text. A nil list or zero hash is omitted,
+// because the reference has none of these hashes.
 type Aggregation struct {
 	Children                 []identity.ID // one for each call, in the order of the calls
 	TaskHashes, ResultHashes []identity.Hash
@@ -260,9 +261,9 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	return h, withField("plan_hash", err)
 }
 
-// SubtaskKind returns the kind of the subtask v for a logbook. If v is an object with a member "kind",
-// SubtaskKind returns this member as Python's str formats it. Otherwise it returns the name of v's
-// Python type (PROTOCOL §11).
+// SubtaskKind returns the kind of the subtask v for a logbook. If v is an object with a member
+// "kind", SubtaskKind returns this member as Python's str formats it. Otherwise it returns the name
+// of v's Python type (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {
@@ -287,8 +288,8 @@ func SubtaskKind(v canon.Value) string {
 	return "NoneType"
 }
 
-// StateAfter returns the state of owner's vacant after e, an entry of its logbook. If e does not change
-// the state, ok is false.
+// StateAfter returns the state of owner's vacant after e, an entry of its logbook. If e does not
+// change the state, ok is false.
 func (e *Entry) StateAfter(owner identity.ID) (state lifecycle.State, ok bool, err error) {
 	switch e.Kind {
 	case KindStateChanged, KindPublished:
@@ -304,7 +305,7 @@ func (e *Entry) StateAfter(owner identity.ID) (state lifecycle.State, ok bool, e
 		if err != nil {
 			return "", true, err
 		}
-		if b.Path == closedPath {
+		if b.BirthPath == closedPath {
 			return lifecycle.Local, true, nil
 		}
 		return lifecycle.Active, true, nil

@@ -142,16 +142,16 @@ func TestFamilyEntryPayloads(t *testing.T) {
 		payload []byte
 		want    string
 	}{
-		"BIRTH of D1":            {Birth{Parent: parent, Path: "D1", PolicyMutation: "be brief"}.Payload(), `{"parent_id":"P","path":"D1","policy_mutation":"be brief"}`},
-		"BIRTH of D2":            {Birth{Parent: parent, Path: "D2", Tools: []string{"pen", "a"}}.Payload(), `{"narrowed_tools":["pen","a"],"parent_id":"P","path":"D2"}`},
-		"BIRTH of D2, no tools":  {Birth{Parent: parent, Path: "D2"}.Payload(), `{"narrowed_tools":[],"parent_id":"P","path":"D2"}`},
-		"BIRTH of D3":            {Birth{Parent: parent, Path: "D3", Capability: "files"}.Payload(), `{"new_capability_text":"files","parent_id":"P","path":"D3"}`},
-		"BIRTH of D4":            {Birth{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload(), `{"child_consent_signature":"02","consent_nonce":"n","consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
-		"BIRTH of D4, theirs":    {Birth{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}}.Payload(), `{"consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
-		"BIRTH of D5":            {Birth{Parent: parent, Path: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{"a"}}.Payload(), `{"new_substrates":["b"],"old_substrates":["a"],"parent_id":"P","path":"D5"}`},
-		"SPAWN of D1":            {Spawn{Child: child, Path: "D1"}.Payload(), `{"child_id":"C","path":"D1"}`},
-		"SPAWN of D2":            {Spawn{Child: child, Path: "D2"}.Payload(), `{"child_id":"C","closed_child":true,"path":"D2"}`},
-		"SPAWN of D4":            {Spawn{Child: child, Path: "D4", SecondParent: &second}.Payload(), `{"child_id":"C","path":"D4","secondary_parent_id":"S"}`},
+		"BIRTH of D1":            {Birth{Parent: parent, BirthPath: "D1", PolicyMutation: "be brief"}.Payload(), `{"parent_id":"P","path":"D1","policy_mutation":"be brief"}`},
+		"BIRTH of D2":            {Birth{Parent: parent, BirthPath: "D2", Tools: []string{"pen", "a"}}.Payload(), `{"narrowed_tools":["pen","a"],"parent_id":"P","path":"D2"}`},
+		"BIRTH of D2, no tools":  {Birth{Parent: parent, BirthPath: "D2"}.Payload(), `{"narrowed_tools":[],"parent_id":"P","path":"D2"}`},
+		"BIRTH of D3":            {Birth{Parent: parent, BirthPath: "D3", Capability: "files"}.Payload(), `{"new_capability_text":"files","parent_id":"P","path":"D3"}`},
+		"BIRTH of D4":            {Birth{Parent: parent, BirthPath: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload(), `{"child_consent_signature":"02","consent_nonce":"n","consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
+		"BIRTH of D4, theirs":    {Birth{Parent: parent, BirthPath: "D4", SecondParent: &second, ReferenceConsent: []byte{1}}.Payload(), `{"consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
+		"BIRTH of D5":            {Birth{Parent: parent, BirthPath: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{"a"}}.Payload(), `{"new_substrates":["b"],"old_substrates":["a"],"parent_id":"P","path":"D5"}`},
+		"SPAWN of D1":            {Spawn{Child: child, BirthPath: "D1"}.Payload(), `{"child_id":"C","path":"D1"}`},
+		"SPAWN of D2":            {Spawn{Child: child, BirthPath: "D2"}.Payload(), `{"child_id":"C","closed_child":true,"path":"D2"}`},
+		"SPAWN of D4":            {Spawn{Child: child, BirthPath: "D4", SecondParent: &second}.Payload(), `{"child_id":"C","path":"D4","secondary_parent_id":"S"}`},
 		"DELEGATE with a task":   {Delegation{parent, child, "review", one}.DelegatePayload(), `{"child_id":"C","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
 		"EXECUTE with a task":    {Delegation{parent, child, "review", one}.ExecutePayload(), `{"parent_id":"P","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
 		"AGGREGATE with results": {Aggregation{[]identity.ID{child, child}, []identity.Hash{one, one}, []identity.Hash{two, two}, one}.Payload(), `{"child_ids":["C","C"],"n_results":2,"result_hash":"1","result_hashes":["2","2"],"task_hashes":["1","1"]}`},
@@ -172,10 +172,10 @@ func TestFamilyEntryPayloads(t *testing.T) {
 func TestFamilyEntriesRoundTrip(t *testing.T) {
 	parent, child, second := ids(t)
 	for _, want := range []Birth{
-		{Parent: parent, Path: "D1", PolicyMutation: "be brief"}, {Parent: parent, Path: "D2", Tools: []string{}}, {Parent: parent, Path: "D2", Tools: []string{"a"}},
-		{Parent: parent, Path: "D3", Capability: "files"}, {Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}},
-		{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"},
-		{Parent: parent, Path: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{}},
+		{Parent: parent, BirthPath: "D1", PolicyMutation: "be brief"}, {Parent: parent, BirthPath: "D2", Tools: []string{}}, {Parent: parent, BirthPath: "D2", Tools: []string{"a"}},
+		{Parent: parent, BirthPath: "D3", Capability: "files"}, {Parent: parent, BirthPath: "D4", SecondParent: &second, ReferenceConsent: []byte{1}},
+		{Parent: parent, BirthPath: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"},
+		{Parent: parent, BirthPath: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{}},
 	} {
 		got, err := ParseBirth(want.Payload())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -192,7 +192,7 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 			t.Errorf("ParseInference(%s) = %+v, want a refusal", wrong, got)
 		}
 	}
-	for _, want := range []Spawn{{Child: child, Path: "D2"}, {Child: child, Path: "D4", SecondParent: &second}} {
+	for _, want := range []Spawn{{Child: child, BirthPath: "D2"}, {Child: child, BirthPath: "D4", SecondParent: &second}} {
 		got, err := ParseSpawn(want.Payload())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("ParseSpawn() = %v (-want +got):\n%s", err, diff)
@@ -247,12 +247,12 @@ func TestTheStateThatAnEntryTells(t *testing.T) {
 		payload []byte
 		want    lifecycle.State
 	}{
-		"born closed":                  {child, KindBirth, Birth{Parent: parent, Path: "D2"}.Payload(), lifecycle.Local},
-		"born open":                    {child, KindBirth, Birth{Parent: parent, Path: "D3"}.Payload(), lifecycle.Active},
+		"born closed":                  {child, KindBirth, Birth{Parent: parent, BirthPath: "D2"}.Payload(), lifecycle.Local},
+		"born open":                    {child, KindBirth, Birth{Parent: parent, BirthPath: "D3"}.Payload(), lifecycle.Active},
 		"graduated itself":             {child, KindGraduated, graduated, lifecycle.Active},
 		"a child graduated":            {parent, KindGraduated, graduated, ""},
 		"changed by its owner":         {child, KindStateChanged, StateChangedPayload(lifecycle.Active, lifecycle.Hibernating), lifecycle.Hibernating},
-		"published":                    {child, KindPublished, PublishedPayload(Publication{From: lifecycle.Local, To: lifecycle.Active}), lifecycle.Active},
+		"published":                    {child, KindPublished, PublishedPayload(Publication{FromState: lifecycle.Local, ToState: lifecycle.Active}), lifecycle.Active},
 		"a delegation says nothing":    {child, KindExecute, Delegation{Parent: parent, Child: child, SubtaskKind: "str"}.ExecutePayload(), ""},
 		"the first of another's child": {child, KindGenesis, GenesisPayload("a", child), ""},
 	} {
@@ -272,10 +272,10 @@ func TestTheStateThatAnEntryTells(t *testing.T) {
 
 func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 	parent, child := identity.ID{1}, identity.ID{2}
-	f.Add(Birth{Parent: parent, Path: "D1"}.Payload())
-	f.Add(Birth{Parent: parent, Path: "D2", Tools: []string{"a"}}.Payload())
-	f.Add(Birth{Parent: parent, Path: "D4", SecondParent: &child, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload())
-	f.Add(Spawn{Child: child, Path: "D4", SecondParent: &parent}.Payload())
+	f.Add(Birth{Parent: parent, BirthPath: "D1"}.Payload())
+	f.Add(Birth{Parent: parent, BirthPath: "D2", Tools: []string{"a"}}.Payload())
+	f.Add(Birth{Parent: parent, BirthPath: "D4", SecondParent: &child, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload())
+	f.Add(Spawn{Child: child, BirthPath: "D4", SecondParent: &parent}.Payload())
 	f.Add(Graduation{parent, child, "x"}.Payload())
 	f.Add(PlanChangedPayload(identity.Hash{1}))
 	f.Add(Inference{Caller: parent, Substrate: "s", Model: "m"}.Payload())

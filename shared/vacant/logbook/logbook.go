@@ -15,8 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxPayloadBytes limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of such a
-// payload even if each of its bytes is escaped.
+// MaxPayloadBytes limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of
+// such a payload even if each of its bytes is escaped.
 const MaxPayloadBytes = 32 << 10
 
 // Entry is one entry of a logbook. ParseLine and UnmarshalBinary accept a Signature of any length,
@@ -42,8 +42,8 @@ const (
 	KindDeleted      = "DELETED"
 )
 
-// GenesisPayload returns the payload of the first entry of a vacant that is not created as a child. The
-// first entry of a child has a [Birth].
+// GenesisPayload returns the payload of the first entry of a vacant that is not created as a child.
+// The first entry of a child has a [Birth].
 func GenesisPayload(name string, id identity.ID) []byte {
 	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -54,8 +54,8 @@ func StateChangedPayload(from, to lifecycle.State) []byte {
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// RestoredPayload returns the payload of the entry that a vacant gets after its host was restored from
-// a backup. The vacant refuses everything that was signed at or before floor.
+// RestoredPayload returns the payload of the entry that a vacant gets after its host was restored
+// from a backup. The vacant refuses everything that was signed at or before floor.
 func RestoredPayload(floor time.Time) []byte {
 	return encodeObject(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
@@ -67,19 +67,19 @@ func CardSignedPayload(cardHash identity.Hash, endpoint string) []byte {
 
 // Publication is the content of an entry of KindPublished.
 type Publication struct {
-	CardHash   identity.Hash
-	Endpoint   string
-	ActorSeq   int64 // ActorSeq of the vacant's event in the registry
-	Visibility lifecycle.Visibility
-	From, To   lifecycle.State
+	CardHash           identity.Hash
+	Endpoint           string
+	ActorSeq           int64 // ActorSeq of the vacant's event in the registry
+	Visibility         lifecycle.Visibility
+	FromState, ToState lifecycle.State
 }
 
 func PublishedPayload(p Publication) []byte {
 	return encodeObject(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
 		canon.Member{Key: "card_hash", Value: canon.NewString(p.CardHash.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(p.Endpoint)},
-		canon.Member{Key: "from", Value: canon.NewString(string(p.From))},
-		canon.Member{Key: "to", Value: canon.NewString(string(p.To))},
+		canon.Member{Key: "from", Value: canon.NewString(string(p.FromState))},
+		canon.Member{Key: "to", Value: canon.NewString(string(p.ToState))},
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
@@ -90,21 +90,22 @@ func UpdatedPayload(name, substrate string) []byte {
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
-// PricedPayload returns the payload of the entry about a new version of the vacant's price. maxCost is
-// the maximum cost of a call in micro-dollars.
+// PricedPayload returns the payload of the entry about a new version of the vacant's price. maxCost
+// is the maximum cost of a call in micro-dollars.
 func PricedPayload(version uint64, maxCost int64) []byte {
 	return encodeObject(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
-// KeyExportedPayload returns the payload of the entry about an export of the key and the logbook. host
-// is the URL of the exporting host. After this entry, another party can also sign with the key.
+// KeyExportedPayload returns the payload of the entry about an export of the key and the logbook.
+// host is the URL of the exporting host. After this entry, another party can also sign with the
+// key.
 func KeyExportedPayload(host string) []byte {
 	return encodeObject(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
-// DeletedPayload returns the payload of the last entry of a vacant. The key is destroyed with this entry,
-// so further entries are impossible.
+// DeletedPayload returns the payload of the last entry of a vacant. The key is destroyed with this
+// entry, so further entries are impossible.
 func DeletedPayload(name string, id identity.ID) []byte {
 	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -170,7 +171,7 @@ func (e *Entry) check() error {
 		return problem.Invalid("kind", "a name", "a blank string")
 	}
 	if year := e.Time.Year(); year < 1 || year > 9999 {
-		return problem.Invalid("ts", "a time in the years 1 to 9999", "another")
+		return problem.Invalid("ts", "a time in the years 1 to 9999", "another year")
 	}
 	return nil
 }

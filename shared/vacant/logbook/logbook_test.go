@@ -306,8 +306,8 @@ func TestSignRefusalLeavesTheEntryUnchanged(t *testing.T) {
 		"a duplicate key":    {"K", `{"a":1,"\u0061":2}`, day, "payload: "},
 		"NaN":                {"K", `{"a":NaN}`, day, "payload: "},
 		"nesting":            {"K", strings.Repeat(`{"a":`, 31) + `{}` + strings.Repeat(`}`, 31), day, "payload: "},
-		"the year 0":         {"K", `{}`, time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC), "ts: expected a time in the years 1 to 9999, got another"},
-		"the year 10000":     {"K", `{}`, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)), "ts: expected a time in the years 1 to 9999, got another"},
+		"the year 0":         {"K", `{}`, time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC), "ts: expected a time in the years 1 to 9999, got another year"},
+		"the year 10000":     {"K", `{}`, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)), "ts: expected a time in the years 1 to 9999, got another year"},
 		"a payload too long": {"K", `{"a":"` + strings.Repeat("x", MaxPayloadBytes) + `"}`, day, "payload: expected at most 32768 bytes, got 32776"},
 	}
 	for name, tt := range tests {

@@ -57,7 +57,7 @@ func TestRowsThatNobodyWroteAreDamaged(t *testing.T) {
 		"a kind of other bytes":   {with(kind+1, 0xff), "kind: expected UTF-8, got other bytes"},
 		"a payload that is text":  {slices.Concat(good[:payload], []byte(`"x"`)), "payload: expected an object, got a string"},
 		"no payload":              {good[:payload], "payload: "},
-		"a time in no year":       {with(1, bytes.Repeat([]byte{0x7f}, 8)...), "ts: expected a time in the years 1 to 9999, got another"},
+		"a time in no year":       {with(1, bytes.Repeat([]byte{0x7f}, 8)...), "ts: expected a time in the years 1 to 9999, got another year"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,8 @@ const MaxSkew = 300 * time.Second
 // domainTag separates the signed bytes of read proofs from all other bytes that a vacant signs.
 const domainTag = "vacancy:read:v1"
 
-// bodyDomainTag is the domain of requests with a body. Their signed bytes end with the hash of the body.
+// bodyDomainTag is the domain of requests with a body. Their signed bytes end with the hash of the
+// body.
 const bodyDomainTag = "vacancy:request:v1"
 
 // Request is the part of a request that a proof covers.
@@ -48,7 +49,7 @@ type Proof struct {
 
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
 	if !r.hasNoControls() {
-		return "", problem.Invalid("request", "a method and an address without control characters", "another")
+		return "", problem.Invalid("request", "a method and an address without control characters", "control characters")
 	}
 	p := Proof{ID: s.ID(), Time: time.Unix(now.Unix(), 0).UTC()}
 	sig, err := s.Sign(ctx, r.signedBytes(p.Time))
@@ -93,7 +94,8 @@ func Parse(value string) (Proof, error) {
 	return p, nil
 }
 
-// Verify returns an error of kind Clock or BadSignature unless p was signed for r within MaxSkew of now.
+// Verify returns an error of kind ClockSkew or BadSignature unless p was signed for r within
+// MaxSkew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
 	if skew := p.Time.Sub(now); skew > MaxSkew || skew < -MaxSkew {
 		return problem.New(problem.ClockSkew, "%s: expected a time within %d s of the host's, which is %d, got %d",

@@ -2,7 +2,7 @@
 //
 // The signed bytes begin with a domain tag and are built from the members, so a verified receipt
 // has exactly the members that were signed. A receipt contains the certificate of the key that
-// signed it. So anyone who knows the host's id can verify it without other data.
+// signed it, so anyone who knows the host's id can verify the receipt without other data.
 package receipt
 
 import (
@@ -26,8 +26,8 @@ type Receipt struct {
 	Caller       identity.ID   `json:"caller_id" canon:"required"`
 	Vacant       identity.ID   `json:"vacant_id" canon:"required"`
 	Position     int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
-	Request      identity.Hash `json:"request_hash" canon:"required"`
-	Reply        identity.Hash `json:"reply_hash" canon:"required"`
+	RequestHash  identity.Hash `json:"request_hash" canon:"required"`
+	ReplyHash    identity.Hash `json:"reply_hash" canon:"required"`
 	Time         string        `json:"time" canon:"required"` // time of the answer in wire form
 	PriceVersion int64         `json:"price_version" canon:"required"`
 	Price        string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
@@ -36,8 +36,8 @@ type Receipt struct {
 	TokensIn     int64         `json:"tokens_in" canon:"required"`
 	TokensOut    int64         `json:"tokens_out" canon:"required"`
 	Payment      string        `json:"payment" canon:"required"` // account, free or voucher
-	// CutReason is the reason that the answer is incomplete, such as canceled. The receipt of a complete
-	// answer does not have this member.
+	// CutReason is the reason that the answer is incomplete, such as canceled. The receipt of a
+	// complete answer does not have this member.
 	CutReason string `json:"cut,omitempty"`
 
 	// SignedAt is the time of signing in wire form. The certificate must cover SignedAt and not Time,
@@ -76,7 +76,7 @@ func (r *Receipt) signedBytes() []byte {
 	intMember := func(key string, value int64) canon.Member { return canon.Member{Key: key, Value: canon.NewInt(value)} }
 	members := []canon.Member{
 		stringMember("host_id", r.Host.String()), stringMember("caller_id", r.Caller.String()), stringMember("vacant_id", r.Vacant.String()),
-		intMember("position", r.Position), stringMember("request_hash", r.Request.String()), stringMember("reply_hash", r.Reply.String()), stringMember("time", r.Time),
+		intMember("position", r.Position), stringMember("request_hash", r.RequestHash.String()), stringMember("reply_hash", r.ReplyHash.String()), stringMember("time", r.Time),
 		intMember("price_version", r.PriceVersion), stringMember("price", r.Price), intMember("hold", r.Hold), intMember("charge", r.Charge),
 		intMember("tokens_in", r.TokensIn), intMember("tokens_out", r.TokensOut), stringMember("payment", r.Payment),
 		stringMember("key_id", r.Certificate.Key.String()), stringMember("signed_at", r.SignedAt),

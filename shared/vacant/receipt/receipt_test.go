@@ -41,7 +41,7 @@ func certified(t testing.TB, host *identity.Key) certificate.Signer {
 func signed(t testing.TB) receipt.Receipt {
 	t.Helper()
 	r := receipt.Receipt{
-		Caller: identity.ID{1}, Vacant: identity.ID{2}, Position: 3, Request: identity.Hash{4}, Reply: identity.Hash{5}, Time: "2026-05-06T12:00:00+00:00",
+		Caller: identity.ID{1}, Vacant: identity.ID{2}, Position: 3, RequestHash: identity.Hash{4}, ReplyHash: identity.Hash{5}, Time: "2026-05-06T12:00:00+00:00",
 		PriceVersion: 1, Price: "$0.002 a call", Hold: 2000, Charge: 2000, TokensIn: 6, TokensOut: 7, Payment: "account",
 	}
 	if err := r.Sign(t.Context(), certified(t, newKey(t)), at); err != nil {

@@ -1,5 +1,5 @@
-// Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and the
-// rows in which a host stores accepted reviews.
+// Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and
+// the rows in which a host stores accepted reviews.
 //
 // A signature covers the canonical form CJ-A of all members except payload_hash_hex and
 // signature_hex. A record stores these bytes, because 1 and 1.0 hash differently.
@@ -53,7 +53,8 @@ type Record struct {
 	payloadBytes []byte // bytes whose hash is Hash
 }
 
-// Members contains the members of a record. A blinded record has a Commitment instead of a Reviewer.
+// Members contains the members of a record. A blinded record has a Commitment instead of a
+// Reviewer.
 type Members struct {
 	Reviewer   identity.ID   `json:"reviewer,omitzero"`
 	Commitment identity.Hash `json:"reviewer_commitment,omitzero"`
@@ -88,7 +89,8 @@ const (
 	memberSignature   = "signature_hex"
 )
 
-// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the member.
+// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the
+// member.
 func Parse(data []byte) (r Record, err error) {
 	v, err := canon.Parse(data, canon.DefaultLimits())
 	if err != nil {
@@ -114,7 +116,7 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 // decodeRecord is like ParseValue, but does not verify the hash.
 func decodeRecord(v canon.Value) (r Record, err error) {
 	if v.Kind() == canon.Object && stringOrEmpty(v, memberCall) == "" { // the review names no call
-		r.payloadBytes, v = Payload(v), omit(v, memberCall)
+		r.payloadBytes, v = Payload(v), omitMembers(v, memberCall)
 	} else {
 		r.payloadBytes = Payload(v)
 	}
@@ -142,10 +144,10 @@ func decodeRecord(v canon.Value) (r Record, err error) {
 
 // Payload returns the bytes that the hash of a record covers.
 func Payload(v canon.Value) []byte {
-	return omit(v, memberPayloadHash, memberSignature).AppendASCII(nil)
+	return omitMembers(v, memberPayloadHash, memberSignature).AppendASCII(nil)
 }
 
-func omit(v canon.Value, keys ...string) canon.Value {
+func omitMembers(v canon.Value, keys ...string) canon.Value {
 	return canon.NewObject(slices.DeleteFunc(slices.Clone(v.Members()), func(m canon.Member) bool { return slices.Contains(keys, m.Key) })...)
 }
 
@@ -183,8 +185,8 @@ func (r *Record) Verify(reviewer identity.ID) bool {
 	return identity.Verify(reviewer, r.Hash[:], r.Signature)
 }
 
-// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record. As in the
-// reference, the other members may be missing or invalid.
+// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record. As
+// in the reference, the other members may be missing or invalid.
 func VerifySignatureOnly(v canon.Value) bool {
 	hash := identity.Sum(Payload(v))
 	id, err := identity.ParseID(stringOrEmpty(v, memberReviewer))

@@ -20,9 +20,9 @@ const (
 	ClassQuarter Class = "quarter" // all reviews of this class share a daily and a total limit
 )
 
-// Row is an accepted review in the stream of its target. It contains the hash of the previous row, so
-// readers detect that a host has changed or dropped a review. It does not contain the claim, because
-// the reviewer may erase the claim.
+// Row is an accepted review in the stream of its target. It contains the hash of the previous row,
+// so readers detect that a host has changed or dropped a review. It does not contain the claim,
+// because the reviewer may erase the claim.
 type Row struct {
 	Format       int             `json:"format"`
 	Prev         identity.Hash   `json:"prev"`
@@ -52,7 +52,7 @@ func NewRow(rec Record, reveal *Reveal) Row {
 
 func (r *Record) WithoutClaim() []byte {
 	v, _ := canon.Parse(r.bytes(), canon.DefaultLimits()) // Parse and Sign have parsed these bytes
-	return omit(v, memberClaim).AppendCJ(nil)
+	return omitMembers(v, memberClaim).AppendCJ(nil)
 }
 
 // DecodeRow decodes a row, but does not verify its signature.
@@ -77,9 +77,9 @@ func addClaim(v canon.Value, claim string) canon.Value {
 	return canon.NewObject(append(slices.Clone(v.Members()), canon.Member{Key: memberClaim, Value: canon.NewString(claim)})...)
 }
 
-// Verify returns an error of kind BadSignature unless the reviewer has signed the review and it is a
-// review of target. If claim is nil although the review has a claim, the claim was erased, and Verify
-// checks only the signature of the hash.
+// Verify returns an error of kind BadSignature unless the reviewer has signed the review and it is
+// a review of target. If claim is nil although the review has a claim, the claim was erased, and
+// Verify checks only the signature of the hash.
 func (r *Row) Verify(target identity.ID, claim *string) error {
 	if claim == nil && !r.HasClaim {
 		claim = new(string)

@@ -57,8 +57,8 @@ func missingTierKeyError() error {
 	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
-// newSendCommand completes cmd, so that it sends an AGP envelope with intent and payload to a host, and
-// prints the answer.
+// newSendCommand completes cmd, so that it sends an AGP envelope with the intent and the payload
+// from buildPayload to a host, and prints the answer.
 func newSendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, buildPayload func(args []string) (map[string]any, error), printResult func(io.Writer, T)) *cobra.Command {
 	var where kit.HostFlags
 	var sender string
@@ -142,9 +142,9 @@ func agpConfirmCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "confirm VENUE",
 		Short: "Book a venue",
-		Long: `Book a venue, named by its slug or id. The booking costs money once it is made, whatever the
+		Long: `Book a venue, named by its slug or id. A booking is charged when it is made, whatever the
 venue answers; the money is refunded if the booking never reaches the venue. A venue with a
-price charges for its answer, too: the most that it charges is held until the answer. With
+price also charges for its answer: its maximum price is reserved until the answer. With
 --input the booking is a job for an agent, and the agent's answer is the result. With the same
 --once KEY, a repeated command makes only one booking.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"

@@ -110,7 +110,7 @@ func estimateCosts(a *kit.App, ctx context.Context, f costFlags) (costResult, er
 	if f.callCount < 1 || f.callCount > 1e12 {
 		return costResult{}, &problem.Error{Kind: problem.Usage, Field: "--calls", Want: "1 to 1,000,000,000,000", Got: fmt.Sprint(f.callCount)}
 	}
-	rec, err := a.RecordOrName(f.where.Stage)
+	rec, err := a.FindStageRecord(f.where.Stage)
 	if err != nil {
 		return costResult{}, err
 	}

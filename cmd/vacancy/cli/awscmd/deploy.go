@@ -48,7 +48,7 @@ func deployCommand(a *kit.App) *cobra.Command {
 		Use:   "deploy",
 		Short: "Deploy a host to AWS, from a checkout of the project",
 		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the
-stacks of a stage; then make the operator key if the host has none, and call the new
+stacks of a stage; then create the operator key if the host has none, and call the new
 host. It needs Go, Node 22 or newer with npm, and AWS credentials that may deploy.
 
 With --plan it shows what it would create, the settings and the costs. That needs no AWS
@@ -62,8 +62,8 @@ accounts that AWS has not verified: --no-edge deploys without it, and --context 
 adds it later.
 
 A template that would replace or delete a table, a key or the bucket is refused before
-anything starts. Documents of an earlier release are upgraded; the stage is paused meanwhile,
-and the plan says for how long. The stage stores what you choose by flags, so a later deploy keeps it,
+anything starts. Documents of an earlier release are upgraded. The stage is paused during the
+upgrade, and the command says for how long. The stage stores what you choose by flags, so a later deploy keeps it,
 also from another machine. --context sets a context value of cdk.json (domain, certificate, budget,
 keep and others).`,
 		Example: `  vacancy deploy --plan
@@ -91,8 +91,8 @@ type deployment struct {
 	cdk         *cdk.CLI
 	cloud       cloud.Cloud
 	rec         stage.Record // this machine's record of the stage; its Context has the values of this run
-	// storedSettings contains the settings that were read from the stage. It is nil if the stage is not
-	// deployed, or if an earlier release deployed it without storing settings.
+	// storedSettings contains the settings that were read from the stage. It is nil if the stage is
+	// not deployed, or if an earlier release deployed it without storing settings.
 	storedSettings map[string]string
 
 	regionalContext map[string]string // context values that depend on the Region
@@ -176,7 +176,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if err := d.chooseSettings(ctx); err != nil {
 		return err
 	}
-	if err := d.preflight(ctx); err != nil {
+	if err := d.checkAccount(ctx); err != nil {
 		return err
 	}
 	if err := d.ensureBootstrap(ctx); err != nil {
@@ -191,14 +191,14 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if err != nil {
 		return err
 	}
-	changed, err := d.rollOut(ctx, dir, &u)
+	changes, err := d.rollOut(ctx, dir, &u)
 	if err != nil {
 		return err
 	}
 	if err := u.upgradeDocuments(ctx); err != nil {
 		return err
 	}
-	return d.finish(ctx, changed)
+	return d.setUpHost(ctx, changes)
 }
 
 func checkGo() error {
@@ -240,8 +240,8 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 	return d.runCDK(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// awaitIdle waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
-// is in a state that prevents a deployment.
+// awaitIdle waits until CloudFormation has finished an earlier deploy. It returns an error if a
+// stack is in a state that prevents a deployment.
 func (d *deployment) awaitIdle(ctx context.Context) error {
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)

@@ -16,7 +16,7 @@ import (
 // send the new one. If it is interrupted, the functions still accept the value that the edge sends.
 // The zero rotation changes no secret.
 type rotation struct {
-	secret     string // ARN
+	secretARN  string // ARN
 	newVersion string // id of the version that the edge will send
 	oldVersion string // id of the version that the edge sends now
 }
@@ -37,19 +37,19 @@ func (d *deployment) planRotation(ctx context.Context) (rotation, error) {
 	if err != nil {
 		return rotation{}, err
 	}
-	r := rotation{secret: functions.Outputs["EdgeSecret"]}
-	if r.secret == "" {
+	r := rotation{secretARN: functions.Outputs["EdgeSecret"]}
+	if r.secretARN == "" {
 		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, although the stage has an edge", functions.Name)
 	}
 	version, _ := assembly.SecretVersion(edge)
 	if version == "" {
 		// No rotation has changed the secret since the edge was created, so the edge sends the
 		// current version.
-		version, err = d.cloud.CurrentSecretVersion(ctx, r.secret)
+		version, err = d.cloud.CurrentSecretVersion(ctx, r.secretARN)
 	} else {
 		// The edge sends this version, but the last deploy may have been interrupted before it
 		// promoted the version.
-		err = d.cloud.PromoteSecretVersion(ctx, r.secret, version)
+		err = d.cloud.PromoteSecretVersion(ctx, r.secretARN, version)
 	}
 	if err != nil {
 		return rotation{}, err
@@ -60,7 +60,7 @@ func (d *deployment) planRotation(ctx context.Context) (rotation, error) {
 }
 
 func (r rotation) contextValues() map[string]string {
-	if r.secret == "" {
+	if r.secretARN == "" {
 		return nil
 	}
 	return map[string]string{"edgeSecretVersion": r.newVersion, "edgeSecretBefore": r.oldVersion}

@@ -60,7 +60,7 @@ func (r planResult) Print(w io.Writer) {
 		if f.URL {
 			url = "Function URL"
 		}
-		fmt.Fprintf(w, "  %s\n", strings.TrimRight(fmt.Sprintf("%-13s %4d MB %4d s  %-10s  %s", f.Name, f.MemoryMB, f.Seconds, reservation, url), " "))
+		fmt.Fprintf(w, "  %s\n", strings.TrimRight(fmt.Sprintf("%-13s %4d MB %4d s  %-10s  %s", f.Name, f.MemoryMB, f.TimeoutSeconds, reservation, url), " "))
 	}
 	fmt.Fprint(w, "\nsettings\n")
 	for _, name := range setting.OperatorContexts() {
@@ -82,14 +82,15 @@ func (r planResult) Print(w io.Writer) {
 	fmt.Fprint(w, "\nto deploy it, run the same command without --plan, with AWS credentials; it checks the account first\n")
 }
 
-// showPlan shows the stacks, settings and costs of a deployment. It reads this machine's record of the
-// stage and runs the CDK app directly, which needs neither credentials nor the CDK's command line.
+// showPlan shows the stacks, settings and costs of a deployment. It reads this machine's record of
+// the stage and runs the CDK app directly, which needs neither credentials nor the CDK's command
+// line.
 func (d *deployment) showPlan(ctx context.Context, name string) error {
 	err := checkGo()
 	if err != nil {
 		return err
 	}
-	if d.rec, err = d.RecordOrName(name); err != nil {
+	if d.rec, err = d.FindStageRecord(name); err != nil {
 		return err
 	}
 	d.rec.Region = cmp.Or(d.rec.Region, d.Env["AWS_REGION"], d.Env["AWS_DEFAULT_REGION"], "us-east-1")

@@ -16,9 +16,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// preflight examines the account before resources are created. It prints warnings, and returns an
+// checkAccount examines the account before resources are created. It prints warnings, and returns an
 // error if AWS would stop the deployment midway.
-func (d *deployment) preflight(ctx context.Context) error {
+func (d *deployment) checkAccount(ctx context.Context) error {
 	values, err := d.contextValues()
 	if err != nil {
 		return err
@@ -84,8 +84,8 @@ func (d *deployment) contextValues() (map[string]string, error) {
 	return values, nil
 }
 
-// explainRefusal returns an explanation and a remedy for a failure that no check can predict,
-// because AWS reports it only when it creates the resource. Both are "" for other failures.
+// explainRefusal returns an explanation and a remedy for a failure that AWS reports only when it
+// creates the resource, so that no check can predict it. Both are "" for other failures.
 func (d *deployment) explainRefusal(e cloud.Event) (text, remedy string) {
 	deploy := "vacancy deploy --stage " + d.rec.Stage
 	switch {

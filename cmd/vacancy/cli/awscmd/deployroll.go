@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// rollOut deploys the checkout's stacks: it builds and compares the templates, refuses losses of data,
-// shows the changes, asks and deploys. It returns the changes.
+// rollOut deploys the checkout's stacks: it builds and compares the templates, refuses losses of
+// data, shows the changes, asks and deploys. It returns the changes.
 func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade) ([]stackChange, error) {
 	edgeRotation, err := d.planRotation(ctx)
 	if err != nil {
@@ -56,10 +56,10 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade
 	}
 	if len(changes) == 0 && oldEdge.ID == "" {
 		d.PrintNote("nothing changes: the stacks already match the checkout")
-		return nil, u.pause(ctx) // an interrupted upgrade may still have to be completed
+		return nil, u.pauseStage(ctx) // an interrupted upgrade may still have to be completed
 	}
 	u.announcePause()
-	if err := d.confirm(ctx, newAssembly, changes, oldEdge); err != nil {
+	if err := d.confirmChanges(ctx, newAssembly, changes, oldEdge); err != nil {
 		return nil, err
 	}
 	if err := d.checkUnchanged(ctx); err != nil {
@@ -77,12 +77,12 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade
 			return nil, err
 		}
 	}
-	if edgeRotation.secret != "" { // the templates already contain the new version
-		if err := d.cloud.PutSecretVersion(ctx, edgeRotation.secret, edgeRotation.newVersion); err != nil {
+	if edgeRotation.secretARN != "" { // the templates already contain the new version
+		if err := d.cloud.PutSecretVersion(ctx, edgeRotation.secretARN, edgeRotation.newVersion); err != nil {
 			return nil, err
 		}
 	}
-	if err := u.pause(ctx); err != nil {
+	if err := u.pauseStage(ctx); err != nil {
 		return nil, u.undoPause(ctx, err)
 	}
 	var names []string
@@ -92,11 +92,11 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade
 	if err := d.runCDK(ctx, d.checkoutDir, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
 		return nil, u.undoPause(ctx, err)
 	}
-	if edgeRotation.secret == "" {
+	if edgeRotation.secretARN == "" {
 		return changes, nil
 	}
 	// The edge now sends the new version.
-	return changes, d.cloud.PromoteSecretVersion(ctx, edgeRotation.secret, edgeRotation.newVersion)
+	return changes, d.cloud.PromoteSecretVersion(ctx, edgeRotation.secretARN, edgeRotation.newVersion)
 }
 
 type stackChange struct {
@@ -134,8 +134,8 @@ func (d *deployment) buildAssembly(ctx context.Context, dir string, cmd *exec.Cm
 	return assembly.Read(dir)
 }
 
-// refusedValuesError returns an error that lists the chosen values that the build refused, or nil if the
-// build failed for another reason.
+// refusedValuesError returns an error that lists the chosen values that the build refused, or nil
+// if the build failed for another reason.
 func refusedValuesError(out []byte) error {
 	// The expression is not anchored, because the app's runtime may have printed other text on the
 	// same line.
@@ -256,7 +256,7 @@ func (d *deployment) explainFailure(ctx context.Context, interrupted bool, comma
 	return err
 }
 
-// describeStacks describes the current status of stacks. next is a command that may help, or "".
+// describeStacks describes the current status of stacks. remedy is a command that may help, or "".
 func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line, remedy string) {
 	var parts []string
 	for _, name := range stacks {
@@ -269,7 +269,7 @@ func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line,
 		case s.Status == "ROLLBACK_COMPLETE":
 			parts = append(parts, name+" was rolled back completely (ROLLBACK_COMPLETE); the next deploy rebuilds it")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
-			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
+			parts = append(parts, name+" was rolled back to its previous state (UPDATE_ROLLBACK_COMPLETE)")
 		case s.IsBusy(): // CDK has waited for its own change
 			parts = append(parts, name+" is "+s.Status+" by another deploy")
 			remedy = cmp.Or(remedy, "the same command again: it waits for the other deploy and keeps the settings that it chose")
@@ -295,8 +295,9 @@ func (o *outputBuffer) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// findErrorLine returns the line that explains a failed run: the last line with an error, or otherwise
-// the last line. CDK's message that its app failed is used only if there is no other line.
+// findErrorLine returns the line that explains a failed run: the last line with an error, or
+// otherwise the last line. CDK's message that its app failed is used only if there is no other
+// line.
 func findErrorLine(out []byte) string {
 	var lastLine, errorLine, exitLine string
 	for line := range strings.Lines(string(out)) {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// chooseSettings sets the context values of this run to the settings that the stage stores, changed by the
-// flags. The first deploy of a stage asks for a mail address.
+// chooseSettings sets the context values of this run to the settings that the stage stores, changed
+// by the flags. The first deploy of a stage asks for a mail address.
 func (d *deployment) chooseSettings(ctx context.Context) error {
 	overrides, err := d.flags.contextOverrides()
 	if err != nil {
@@ -89,8 +89,8 @@ func (d *deployment) printSettingChanges() {
 }
 
 // checkUnchanged returns an error if another deploy has begun since this deploy read the stage's
-// settings, because this deploy would reset the settings that the other one chose. If another
-// deploy begins after this check, CloudFormation refuses it.
+// settings. This deploy would reset the settings that the other deploy chose. After the check,
+// CloudFormation refuses concurrent deploys.
 func (d *deployment) checkUnchanged(ctx context.Context) error {
 	conflict := func(progress string) error {
 		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, progress)

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (d *deployment) confirm(ctx context.Context, newAssembly *assembly.Assembly, changes []stackChange, oldEdge cloud.Stack) error {
+func (d *deployment) confirmChanges(ctx context.Context, newAssembly *assembly.Assembly, changes []stackChange, oldEdge cloud.Stack) error {
 	if oldEdge.ID != "" {
-		d.PrintNote("stack %s would be deleted: the host moves from CloudFront to its Function URL", oldEdge.Name)
+		d.PrintNote("stack %s would be deleted: the host's address changes from CloudFront to its Function URL", oldEdge.Name)
 	}
 	if !d.JSON {
 		d.printSettingChanges()
@@ -56,9 +56,9 @@ func countTypes(t assembly.Template) (counts []string, total int) {
 	return counts, total
 }
 
-// printDiff lists the resources of new stacks by type, and prints CDK's diff of existing stacks that
-// change. CDK's diff of a new stack would be a thousand lines, because it contains every property
-// and policy.
+// printDiff lists the resources of new stacks by type, and prints CDK's diff of existing stacks
+// that change. CDK's diff of a new stack would be a thousand lines, because it contains every
+// property and policy.
 func (d *deployment) printDiff(ctx context.Context, newAssembly *assembly.Assembly, changes []stackChange) error {
 	args := []string{"diff", "--app", newAssembly.Dir, "--method", "template", "--no-color", "--exclusively"}
 	optionCount := len(args) // number of arguments before the stacks

@@ -29,7 +29,7 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 	d, errs := deploying(t, "yes\n", deployFlags{})
 	changes, _, err := d.compareTemplates(t.Context(), all)
 	must(t, err)
-	if err := d.confirm(t.Context(), all, changes, cloud.Stack{}); err != nil {
+	if err := d.confirmChanges(t.Context(), all, changes, cloud.Stack{}); err != nil {
 		t.Fatalf("confirm() = %v", err)
 	}
 	clitest.CompareGolden(t, "deploy-new", errs.String())

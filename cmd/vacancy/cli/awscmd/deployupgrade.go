@@ -18,25 +18,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// documentUpgrade is the upgrade of a stage's documents by a deploy. The stage is paused during the
-// upgrade, because the functions of an earlier program do not know the documents' new version. They
-// would fail calls, and would store records, names and accounts without the data that current
-// functions add. If a deploy is interrupted, the next one continues.
+// documentUpgrade is the upgrade of a stage's documents by a deploy. The functions of an earlier program do not know
+// the new version of the documents. They would fail calls, and would store records, names and accounts without the data
+// that current functions add. The stage is therefore paused during the upgrade. If a deploy is interrupted, the next
+// deploy continues the upgrade.
 type documentUpgrade struct {
 	*deployment
-	// fromVersion is the version of the stored documents before the upgrade. It is 0 if the stage has none
-	// or if its first deploy failed.
+	// fromVersion is the version of the stored documents before the upgrade. It is 0 if the stage has no documents or
+	// if its first deploy failed.
 	fromVersion int
-	// originalTemplate is the template of the functions before they were paused. It is nil before the pause.
+	// originalTemplate is the template of the functions before they were paused. It is nil before the
+	// pause.
 	originalTemplate []byte
-	// sleep sleeps while running functions of the earlier release end. Tests replace it.
+	// sleep waits for running functions of the earlier release to end. Tests replace it.
 	sleep func(context.Context, time.Duration) error
 }
 
 // planUpgrade reads the version of the stage's documents. The error is of kind Conflict if a newer
 // program wrote them.
 func (d *deployment) planUpgrade(ctx context.Context) (documentUpgrade, error) {
-	u := documentUpgrade{deployment: d, sleep: cloud.Wait}
+	u := documentUpgrade{deployment: d, sleep: cloud.Sleep}
 	tables, err := d.cloud.OpenTables(ctx, d.rec.Stage, 0, d.Now)
 	if problem.Is(err, problem.NotFound) {
 		return u, nil
@@ -66,13 +67,13 @@ const drainDuration = functions.TurnSeconds * time.Second
 
 func (u *documentUpgrade) announcePause() {
 	if u.isNeeded() {
-		u.PrintNote("this deploy upgrades the documents of stage %s from version %d to %d and pauses the stage for about %.0f minutes and the time of the deploy: the functions that run now cannot serve upgraded documents. Callers get 429 meanwhile",
+		u.PrintNote("this deploy upgrades the documents of stage %s from version %d to %d and pauses the stage for about %.0f minutes and the time of the deploy: the functions that run now cannot serve upgraded documents. Callers get 429 during the pause",
 			u.rec.Stage, u.fromVersion, upgrade.CurrentVersion, drainDuration.Minutes())
 	}
 }
 
-// pause prevents the stage's functions from starting, and waits until running ones have ended.
-func (u *documentUpgrade) pause(ctx context.Context) error {
+// pauseStage prevents the stage's functions from starting, and waits until running ones have ended.
+func (u *documentUpgrade) pauseStage(ctx context.Context) error {
 	if !u.isNeeded() {
 		return nil
 	}
@@ -100,11 +101,11 @@ func (u *documentUpgrade) upgradeDocuments(ctx context.Context) error {
 	if u.fromVersion == upgrade.CurrentVersion {
 		// An earlier deploy may have been interrupted between the upgrade and the end of the pause.
 		if reserved == 0 {
-			return u.resume(ctx, functions.All())
+			return u.resumeFunctions(ctx, functions.All())
 		}
 		return nil
 	}
-	if err := u.resume(ctx, []functions.Function{functions.Admin}); err != nil {
+	if err := u.resumeFunctions(ctx, []functions.Function{functions.Admin}); err != nil {
 		return err
 	}
 	for lastVersion := u.fromVersion; ; {
@@ -126,7 +127,7 @@ func (u *documentUpgrade) upgradeDocuments(ctx context.Context) error {
 	if u.originalTemplate == nil && reserved != 0 {
 		return nil // the stage is new
 	}
-	return u.resume(ctx, functions.All())
+	return u.resumeFunctions(ctx, functions.All())
 }
 
 func (u *documentUpgrade) invokeUpgrade(ctx context.Context) (payload []byte, err error) {
@@ -140,9 +141,9 @@ func (u *documentUpgrade) invokeUpgrade(ctx context.Context) (payload []byte, er
 	return payload, err
 }
 
-// resume sets the concurrency of functions to the value in their template. Agent is resumed last,
-// because run checks its concurrency to detect a paused stage.
-func (u *documentUpgrade) resume(ctx context.Context, functionList []functions.Function) error {
+// resumeFunctions sets the concurrency of functions to the value in their template. Agent is resumed last,
+// because upgradeDocuments checks its concurrency to detect a paused stage.
+func (u *documentUpgrade) resumeFunctions(ctx context.Context, functionList []functions.Function) error {
 	b, err := u.cloud.Template(ctx, stage.FullName(u.rec.Stage, "functions"))
 	if err != nil {
 		return err
@@ -180,16 +181,15 @@ func (u *documentUpgrade) resume(ctx context.Context, functionList []functions.F
 	return nil
 }
 
-// undoPause ends the pause of a failed deploy, if the deployed functions are still the paused ones, and
-// returns err. After an interruption the stage stays paused, because CloudFormation may still
-// deploy the new functions.
+// undoPause ends the pause if a failed deploy has not changed the functions. It returns err. After an interruption the
+// stage stays paused, because CloudFormation may still deploy the new functions.
 func (u *documentUpgrade) undoPause(ctx context.Context, err error) error {
 	if u.originalTemplate == nil {
 		return err
 	}
 	currentTemplate, undoErr := u.cloud.Template(context.WithoutCancel(ctx), stage.FullName(u.rec.Stage, "functions"))
 	if ctx.Err() == nil && undoErr == nil && bytes.Equal(currentTemplate, u.originalTemplate) {
-		if undoErr = u.resume(ctx, functions.All()); undoErr == nil {
+		if undoErr = u.resumeFunctions(ctx, functions.All()); undoErr == nil {
 			return err
 		}
 	}

@@ -100,7 +100,7 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 	if want := "pauses the stage for about 15 minutes"; !strings.Contains(errs.String(), want) {
 		t.Errorf("the plan says %q, expected %q", errs, want)
 	}
-	must(t, u.pause(t.Context()))
+	must(t, u.pauseStage(t.Context()))
 	if waited != functions.TurnSeconds*time.Second {
 		t.Errorf("the deploy waited %s, expected the longest time-out of a function", waited)
 	}
@@ -114,7 +114,7 @@ func TestADeployPausesAStageToUpgradeItsDocuments(t *testing.T) {
 func TestADeployThatChangesAReservationEndsThePauseOfAllFunctions(t *testing.T) {
 	p := newPausable(t, upgrade.CurrentVersion)
 	u, _ := p.plan(t, new(time.Duration))
-	must(t, u.pause(t.Context()))
+	must(t, u.pauseStage(t.Context()))
 	p.reserved["agent"] = `{"ReservedConcurrentExecutions":9}`
 	must(t, u.upgradeDocuments(t.Context()))
 	if len(p.reserved) != 1 || !strings.Contains(p.reserved["message"], "20") {
@@ -136,7 +136,7 @@ func TestAFailedDeployEndsThePauseOfUnchangedFunctions(t *testing.T) {
 			p := newPausable(t)
 			var waited time.Duration
 			u, errs := p.plan(t, &waited)
-			must(t, u.pause(t.Context()))
+			must(t, u.pauseStage(t.Context()))
 			if tc.change {
 				p.template = `{"Resources":{}}`
 			}
@@ -164,7 +164,7 @@ func TestAStageWhoseFirstDeployFailedIsNotPaused(t *testing.T) {
 	var waited time.Duration
 	u, errs := p.plan(t, &waited)
 	u.announcePause()
-	if err := u.pause(t.Context()); err != nil || waited != 0 || errs.Len() > 0 || len(p.reserved) > 0 {
+	if err := u.pauseStage(t.Context()); err != nil || waited != 0 || errs.Len() > 0 || len(p.reserved) > 0 {
 		t.Errorf("pause() = %v after %s, with reservations %v; the plan says %q, want no pause", err, waited, p.reserved, errs)
 	}
 }

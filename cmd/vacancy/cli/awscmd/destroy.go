@@ -17,7 +17,7 @@ import (
 
 func destroyCommand(a *kit.App) *cobra.Command {
 	var stageName string
-	var yes bool
+	var skipQuestion bool
 	cmd := &cobra.Command{
 		Use:   "destroy --stage STAGE",
 		Short: "Remove a deployed host",
@@ -36,11 +36,11 @@ stack owns, and that cost money. It deletes none of them.`,
 			if stageName == "" {
 				return kit.WithHint(problem.New(problem.Usage, "--stage: expected the stage to remove, for example dev, got none"), "vacancy destroy --stage STAGE")
 			}
-			return destroy(a, cmd.Context(), stageName, yes)
+			return destroy(a, cmd.Context(), stageName, skipQuestion)
 		},
 	}
 	cmd.Flags().StringVar(&stageName, "stage", "", "the stage (required: $VACANCY_STAGE is not used)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&skipQuestion, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
@@ -54,7 +54,7 @@ type stackDeletion struct {
 
 type destroyResult struct {
 	Stage  string           `json:"stage"`
-	Stacks []string         `json:"stacks"` // deleted stacks, in this order
+	Stacks []string         `json:"stacks"` // deleted stacks, in the order of their deletion
 	Kept   []resourceResult `json:"kept"`
 	// Orphans contains the tables, buckets and keys of earlier deploys.
 	Orphans []resourceResult `json:"orphans"`
@@ -82,11 +82,11 @@ func (r destroyResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "orphan  %s  %s\n", o.Type, o.Name)
 	}
 	if len(r.Orphans) > 0 {
-		fmt.Fprintln(w, "orphans are data of earlier deploys that no stack owns: infra/README.md tells how to delete them, below \"When something goes wrong\"")
+		fmt.Fprintln(w, "orphans are data of earlier deploys that no stack owns: see \"When something goes wrong\" in infra/README.md for how to delete them")
 	}
 }
 
-func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error {
+func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion bool) error {
 	name, err := a.StageName(stageName)
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 		if hasContent {
 			a.PrintNote("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
 		}
-		if !yes {
+		if !skipQuestion {
 			if err := a.AskToConfirm(ctx, "Type the stage's name to go on:", name); err != nil {
 				return kit.WithHint(err, "vacancy destroy --stage %s --yes", name)
 			}
@@ -223,8 +223,8 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []stackDeletion) (bool, er
 	return false, nil
 }
 
-// deleteStack empties a stack's buckets and deletes the stack. If the deletion is already in
-// progress, for example after an interrupt, it waits for its end.
+// deleteStack empties a stack's buckets and deletes the stack. If the stack is already being
+// deleted, for example after an interrupt, deleteStack waits for the end of the deletion.
 func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, deletion stackDeletion) error {
 	progress := a.ProgressLine()
 	defer progress.Clear()

@@ -63,8 +63,8 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 		}
 		function = stage.FullName(name, function)
 	}
-	// NeedAWS may replace this process by vacancy-aws, which must then read the event from standard
-	// input. So NeedAWS is called before the event is read.
+	// RequireAWS may replace this process by vacancy-aws, which must then read the event from
+	// standard input. So RequireAWS is called before the event is read.
 	if err := a.RequireAWS(); err != nil {
 		return err
 	}
@@ -110,9 +110,9 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	return r.statusError()
 }
 
-// joinStreamedAnswer converts a streamed HTTP answer into the form that functions without streaming return.
-// A streamed answer consists of the status and headers, eight NUL bytes, and the body. Other answers
-// are returned unchanged.
+// joinStreamedAnswer converts a streamed HTTP answer into the form that functions without streaming
+// return. A streamed answer consists of the status and headers, eight NUL bytes, and the body.
+// Other answers are returned unchanged.
 func joinStreamedAnswer(payload []byte) []byte {
 	head, body, isStreamed := bytes.Cut(payload, make([]byte, 8))
 	var answer map[string]any

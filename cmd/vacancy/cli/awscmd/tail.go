@@ -57,8 +57,8 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 	return cmd
 }
 
-// tailPollInterval is the interval between two polls. It grows up to maxTailPause while AWS throttles or
-// cannot be reached.
+// tailPollInterval is the interval between two polls. It grows up to maxTailPause while AWS
+// throttles or cannot be reached.
 const (
 	tailPollInterval = 2 * time.Second
 	maxTailPause     = time.Minute
@@ -153,7 +153,7 @@ func followLog(a *kit.App, ctx context.Context, f tailFlags, t cloud.LogTail, pr
 		default:
 			pause = basePause
 		}
-		if cloud.Wait(ctx, pause) != nil {
+		if cloud.Sleep(ctx, pause) != nil {
 			return nil
 		}
 	}
@@ -190,8 +190,8 @@ func matchesPair(want, pair string) bool {
 	return matches(want, loggedCaller) || matches(want, loggedVacant)
 }
 
-// nonErrorVerdicts lists the verdicts that are not kinds of errors: success, and the two verdicts of
-// requests that no handler logged.
+// nonErrorVerdicts lists the verdicts that are not kinds of errors: success, and the two verdicts
+// of requests that no handler logged.
 var nonErrorVerdicts = []string{"ok", "refused", "failed"}
 
 func checkStatus(want string) error {

@@ -40,7 +40,7 @@ of another agent of A2A. Without either, the agent is the one at the URL of the 
 
 A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
 --host or $VACANCY_HOST, or to this machine. If the account owns the vacant and the key has the scopes
-call, agents and read, each prompt is a task as of "vacancy run": the editor may then choose its mode
+call, agents and read, each prompt becomes a task, as with "vacancy run": the editor may then choose its mode
 and its model. With --as the identity signs each call, and each answer is verified.
 
 A session is a context of your own tasks at the host, so the editor lists and loads sessions as long as
@@ -54,7 +54,7 @@ has the kinds and sizes of its updates, but no texts.
   vacancy acp fox --as alice`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := findMCPServer(a, ctx, kit.OptionalArgument(args), where)
+			s, err := findVacantOrHost(a, ctx, kit.OptionalArgument(args), where)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ has the kinds and sizes of its updates, but no texts.
 	return cmd
 }
 
-func fetchAgentCard(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, error) {
+func fetchAgentCard(a *kit.App, ctx context.Context, s vacantOrHost) (*agents.Card, error) {
 	card, err := agents.FetchCard(ctx, a.HTTPTransport(0), s.agentURL())
 	if problem.Is(err, problem.NotFound) && s.vacantName == "" {
 		return nil, kit.WithHint(err, "vacancy acp NAME, or vacancy root NAME, which sets the agent of the host itself")
@@ -87,9 +87,9 @@ func requestSignatures(_ context.Context, r *outbound.Request) error {
 	return nil
 }
 
-// newBridgeConfig returns the configuration of a bridge to an agent. as names the identity that signs the calls.
-// If as is "", the caller is the account of the key in the environment, or otherwise a guest.
-func newBridgeConfig(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) (c acpbridge.Config, err error) {
+// newBridgeConfig returns the configuration of a bridge to an agent. identityName is the identity that
+// signs the calls. If it is "", the caller is the account of the key in the environment, or otherwise a guest.
+func newBridgeConfig(a *kit.App, ctx context.Context, s vacantOrHost, identityName string, where kit.HostFlags) (c acpbridge.Config, err error) {
 	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Logf: a.PrintNote}
 	if c.WorkDir, err = os.Getwd(); err != nil {
 		return c, err
@@ -142,8 +142,8 @@ func newBridgeConfig(a *kit.App, ctx context.Context, s mcpServer, identityName 
 	return c, nil
 }
 
-// signBridge completes c for a bridge that signs calls with the identity named as.
-func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, identityName string, where kit.HostFlags) error {
+// signBridge completes c for a bridge that signs calls with the identity identityName.
+func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s vacantOrHost, identityName string, where kit.HostFlags) error {
 	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ editor's environment; the command says so.`,
 		Example: `  vacancy acp config fox --client zed --write
   vacancy acp config https://agents.example.org/v/fox --client jetbrains
   vacancy acp config fox --client neovim --as alice`,
-	}, mcpclients.ACP, func(ctx context.Context, _ string, s mcpServer, identityName string, where kit.HostFlags) (e mcpclients.Entry, url string, err error) {
+	}, mcpclients.ACP, func(ctx context.Context, _ string, s vacantOrHost, identityName string, where kit.HostFlags) (e mcpclients.Entry, url string, err error) {
 		card, err := fetchAgentCard(a, ctx, s)
 		if err != nil {
 			return e, "", err

@@ -29,8 +29,8 @@ import (
 )
 
 type agentCallFlags struct {
-	quotedTarget                              string   // agent that the person named, quoted for a shell
-	filePaths                                 []string // paths
+	quotedTarget                              string // agent that the person named, quoted for a shell
+	filePaths                                 []string
 	stream, noWait, listsTasks, listsPushes   bool
 	taskID, canceledTaskID, peerSkill, cursor string
 	pushURL, deletedPushID                    string
@@ -187,7 +187,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, 
 	case f.agent.listsTasks:
 		return listTasks(a, ctx, f, agent, address)
 	case len(parts) == 0 && f.agent.taskID != "" && (f.agent.pushURL != "" || f.agent.listsPushes || f.agent.deletedPushID != ""):
-		return changePushes(a, ctx, f.agent, agent, address)
+		return managePushConfigs(a, ctx, f.agent, agent, address)
 	case len(parts) == 0 && f.agent.taskID != "":
 		t, err := agent.GetTask(ctx, f.agent.taskID)
 		return showTask(a, address, &t, err)
@@ -289,7 +289,8 @@ func showTaskResult(a *kit.App, r agentResult, t *task.Task) error {
 	return showAgentResult(a, r, t.Status.Message)
 }
 
-// showAgentResult prints an answer, and a remark if the message reports that the answer is incomplete.
+// showAgentResult prints an answer, and a remark if the message reports that the answer is
+// incomplete.
 func showAgentResult(a *kit.App, r agentResult, m *task.Message) error {
 	if m != nil {
 		if r.CutReason = a2awire.CutReason(m); r.CutReason != "" {
@@ -309,8 +310,8 @@ func (r *agentResult) addParts(parts []task.Part) {
 	}
 }
 
-// streamMessage sends a message and prints the text of artifacts as it arrives. The answer is a task, or a
-// message without a task, which is returned as bare.
+// streamMessage sends a message and prints the text of artifacts as it arrives. The answer is a
+// task, or a message without a task, which is returned as messageAnswer.
 func streamMessage(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.SendRequest) (t task.Task, messageAnswer *a2awire.Answer, hasPrinted bool, err error) {
 	err = agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
 		if answer.Message != nil {
@@ -351,9 +352,9 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	return showTaskResult(a, r, &t)
 }
 
-// callVacantOrAgent makes a signed call. If a URL turns out not to belong to a vacant, it calls the
-// agent at the URL. If the target contains a vacant's id, only a signed call is made, so that an
-// impostor receives no text.
+// callVacantOrAgent makes a signed call. If the URL turns out not to belong to a vacant, it calls
+// the agent at the URL with callAgent. If the target contains a vacant's id, it makes only the
+// signed call, because an impostor must not receive the text.
 func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if len(words) == 0 && a.Piped && !f.ask && !f.reset && f.replyPath == "" {
 		words = []string{"-"}
@@ -476,8 +477,8 @@ func checkPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Targe
 	return aboveMaxPriceError(t.Name, price, maxPrice)
 }
 
-// fetchPrice returns the maximum price of a call in micro-dollars, according to the target's A2A card.
-// isKnown is false if the target has no such card.
+// fetchPrice returns the maximum price of a call in micro-dollars, according to the target's A2A
+// card. isKnown is false if the target has no such card.
 func fetchPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Target) (price int64, isKnown bool, err error) {
 	u, err := dispatch.ParseURL(t.URL)
 	if err != nil {

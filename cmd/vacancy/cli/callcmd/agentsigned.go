@@ -89,8 +89,8 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	return showCall(a, result, err, printResult)
 }
 
-// addStoredCallHint adds a hint to the error of a signed stream: how to get the answer of the call. typed is the
-// target as the user typed it.
+// addStoredCallHint adds a hint to the error of a signed stream: how to get the answer of the
+// call. targetArgument is the target as the user typed it.
 func addStoredCallHint(targetArgument string, err error) error {
 	var rpcErr *a2awire.RPCError
 	if h := new(kit.HintedError); errors.As(err, &h) {

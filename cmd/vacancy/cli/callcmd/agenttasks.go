@@ -61,7 +61,7 @@ func (l pushList) Print(w io.Writer) {
 	kit.PrintTable(w, emptyText, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
 }
 
-func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, address string) (err error) {
+func managePushConfigs(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, address string) (err error) {
 	if f.pushURL != "" {
 		_, err = agent.SetPushConfig(ctx, f.taskID, task.PushConfig{URL: f.pushURL})
 	}

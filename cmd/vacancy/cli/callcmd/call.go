@@ -46,7 +46,7 @@ type callFlags struct {
 
 	capability, policy string // set for a call to the best match of a search
 	explain            bool
-	search             findFlags
+	search             searchFlags
 
 	agent agentCallFlags // set for a call to an A2A agent
 }
@@ -69,8 +69,8 @@ them.
 The identity of --as NAME or $VACANCY_AS signs the call, else the default identity, else
 the only one; if there is none, one named default is made. The signed call is stored
 before it is sent: after a lost answer, a time-out or an interrupt, the same command sends
-the same bytes again and gets the one answer. An identity calls a target once at a time: a
-second call waits for the first, and with --as OTHER it does not. A vacant may take up to 14
+the same bytes again and gets the one answer. An identity makes one call to a target at a
+time: a second call waits for the first, unless --as OTHER signs it. A vacant may take up to 14
 minutes: without --timeout the command waits until the host has the answer.
 
 An agent with memory remembers the calls of a thread. The first call of a thread prints how to
@@ -152,8 +152,8 @@ registry is on it, too.`,
 // lastThread is the value of --context that continues the thread of the last call.
 const lastThread = "-"
 
-// callMessage returns the message to send and its thread. threaded is true if --context is given. If
-// it is not given, a call to an agent with memory begins a thread that a later call can continue.
+// callMessage returns the message to send and its thread. hasThread is true if --context is given.
+// Otherwise a call to an agent with memory begins a thread that a later call can continue.
 func callMessage(a *kit.App, f callFlags, words []string, hasThread, hasMemory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
@@ -171,7 +171,7 @@ func callMessage(a *kit.App, f callFlags, words []string, hasThread, hasMemory b
 	return msg, thread, err
 }
 
-// callTarget sends the words to a target, or does what --ask, --reset, --print or --accept requests.
+// callTarget sends the words to a target, or carries out --ask, --reset, --print or --accept.
 func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
@@ -204,11 +204,11 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 			return err
 		}
 	}
-	identify := a.ChooseSigner
+	chooseSigner := a.ChooseSigner
 	if f.ask || f.replyPath != "" {
-		identify = a.ChooseExistingSigner
+		chooseSigner = a.ChooseExistingSigner
 	}
-	self, err := identify(ctx, f.identityName)
+	self, err := chooseSigner(ctx, f.identityName)
 	if err != nil {
 		return err
 	}
@@ -285,8 +285,8 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 // maxPendingWait limits the wait for a call that the host reports as pending.
 const maxPendingWait = call.MaxQueued + call.MaxCallTimeout + call.GracePeriod + time.Minute
 
-// describeWait returns a function that describes what a call is waiting for. It also makes the caller
-// print a note at once if the call must wait for a call of another terminal.
+// describeWait returns a function that describes what a call is waiting for. It also makes the
+// caller print a note at once if the call must wait for a call of another terminal.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, timeout time.Duration) func() string {
 	start := a.Now()
 	var line atomic.Pointer[string]
@@ -327,8 +327,8 @@ func (f callFlags) check(hasText bool) error {
 	return nil
 }
 
-// maxTextBytes limits the bytes of a text as a JSON string. The rest of a 256 KiB request is reserved
-// for the envelope's two ids, two hashes, signature, key and thread name.
+// maxTextBytes limits the bytes of a text as a JSON string. The rest of a 256 KiB request is
+// reserved for the envelope's two ids, two hashes, signature, key and thread name.
 const maxTextBytes = 260_000
 
 func checkText(text string) error {

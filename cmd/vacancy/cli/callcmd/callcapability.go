@@ -33,7 +33,7 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 	if err := f.check(true); err != nil {
 		return err
 	}
-	q, err := f.search.query(f.capability)
+	q, err := f.search.buildQuery(f.capability)
 	if err != nil {
 		return err
 	}
@@ -81,8 +81,8 @@ func newCapabilityClient(a *kit.App, ctx context.Context, f callFlags, q discove
 		return nil, kit.Signer{}, err
 	} else if names, _ := h.Names(); len(names) == 0 {
 		q.Limit = 1
-		found, err := client.Search(ctx, q)
-		if err == nil && len(found.Matches)+len(found.DroppedMatches) == 0 {
+		page, err := client.Search(ctx, q)
+		if err == nil && len(page.Matches)+len(page.DroppedMatches) == 0 {
 			err = addSearchHint(problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words))
 		}
 		if err != nil {
@@ -113,8 +113,8 @@ type candidateResult struct {
 	discovery.Reasons
 }
 
-// showOutcome prints the answer of the chosen vacant and how it was chosen. If explain is true, it also
-// prints the candidates in the order of their rating.
+// showOutcome prints the answer of the chosen vacant and how it was chosen. If explain is true, it
+// also prints the candidates in the order of their rating.
 func showOutcome(a *kit.App, self kit.Signer, outcome discovery.Outcome, explain bool, err error) error {
 	result := NewCallResult(self, dispatch.Target{ID: outcome.Chosen.ID, URL: outcome.Chosen.URL}, outcome.Result)
 	result.DroppedMatches = outcome.Search.DroppedMatches

@@ -22,7 +22,7 @@ import (
 
 func chainCommand(a *kit.App) *cobra.Command {
 	var where kit.HostFlags
-	var read kit.ReadFlags
+	var readFlags kit.ReadFlags
 	var maxEntries uint64
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
@@ -45,7 +45,7 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 			if cmd.Flags().Changed("last") && maxEntries == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
 			}
-			return a.WithReports(cmd.Context(), where, read, func(c *kit.AdminAPI) error {
+			return a.WithReports(cmd.Context(), where, readFlags, func(c *kit.AdminAPI) error {
 				from, to := args[0], args[1]
 				h, err := a.IdentityDir()
 				if err != nil {
@@ -80,7 +80,7 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 	}
 	cmd.Flags().Uint64Var(&maxEntries, "last", 0, "show only the last N entries")
 	kit.AddHostFlags(cmd.Flags(), &where)
-	kit.AddReadUnitsFlag(cmd.Flags(), &read)
+	kit.AddReadUnitsFlag(cmd.Flags(), &readFlags)
 	return cmd
 }
 

@@ -70,12 +70,12 @@ needs no agent. --dry-run only prints the files.`,
 	return cmd
 }
 
-// variableNamePattern matches names of environment variables. Keys of accounts do not match, because they have lowercase
-// letters.
+// variableNamePattern matches names of environment variables. Keys of accounts do not match, because they have
+// lowercase letters.
 var variableNamePattern = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-// check returns an error if flags exclude each other, or if the agent is missing. root is true if --root is set, and
-// named is true if the command names an agent.
+// check returns an error if flags exclude each other, or if the agent is missing. hasRoot is true if --root is set,
+// and hasAgent is true if the command names an agent.
 func (f *geminiFlags) check(hasRoot bool, hasAgent bool) error {
 	switch {
 	case f.user && hasRoot:
@@ -106,7 +106,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, target string) error {
 	}
 	r := discoverResult{DryRun: f.dryRun}
 	updateFile := func(path string, merge func([]byte) ([]byte, bool, error)) error {
-		w, err := mcpclients.Update(path, f.dryRun, merge)
+		w, err := mcpclients.UpdateFile(path, f.dryRun, merge)
 		if err != nil {
 			return writeError(path, err)
 		}
@@ -146,7 +146,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, target string) error {
 // buildAgentFile returns the name of an agent's file without its extension, and the content of the file. The content is nil if
 // --remove is set.
 func (f *geminiFlags) buildAgentFile(a *kit.App, ctx context.Context, target string) (slug string, file []byte, err error) {
-	s, err := findMCPServer(a, ctx, target, f.where)
+	s, err := findVacantOrHost(a, ctx, target, f.where)
 	if err != nil {
 		return "", nil, err
 	}
@@ -202,13 +202,12 @@ func formatGeminiAgent(name, slug, url, description, authEnv string) []byte {
 		slug, cardLine, url, auth, kit.EscapeLine(name), cmp.Or(text, "An agent that answers by A2A."))
 }
 
-// discoverResult is the result of discover.
 type discoverResult struct {
-	Files  []discoveredFile `json:"files"`
-	DryRun bool             `json:"dry_run,omitempty"`
+	Files  []fileChange `json:"files"`
+	DryRun bool         `json:"dry_run,omitempty"`
 }
 
-type discoveredFile struct {
+type fileChange struct {
 	Path    string `json:"path"`
 	Change  string `json:"change"` // made, changed, unchanged, removed or missing
 	Content string `json:"content,omitempty"`
@@ -216,7 +215,7 @@ type discoveredFile struct {
 }
 
 func (r *discoverResult) addFile(path string, written mcpclients.WriteResult) {
-	f := discoveredFile{Path: path, Change: "changed", Backup: written.Backup}
+	f := fileChange{Path: path, Change: "changed", Backup: written.Backup}
 	switch {
 	case written.Content == nil && written.Unchanged:
 		f.Change = "missing"

@@ -89,7 +89,7 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	}
 	for _, folder := range folders {
 		path := filepath.Join(folder, "settings.json")
-		_, err := mcpclients.Update(path, false, func([]byte) ([]byte, bool, error) { return []byte("{}"), false, nil })
+		_, err := mcpclients.UpdateFile(path, false, func([]byte) ([]byte, bool, error) { return []byte("{}"), false, nil })
 		if err = writeError(path, err); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), path+" cannot be written: ") {
 			t.Errorf("%s: %v", folder, err)
 		}

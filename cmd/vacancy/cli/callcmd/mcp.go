@@ -47,7 +47,7 @@ same question gets its answer.
   vacancy mcp --host https://agents.example.org`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := findMCPServer(a, ctx, kit.OptionalArgument(args), where)
+			s, err := findVacantOrHost(a, ctx, kit.OptionalArgument(args), where)
 			if err != nil {
 				return err
 			}
@@ -85,27 +85,27 @@ same question gets its answer.
 	return cmd
 }
 
-// isNoTeamError reports whether an error means that the client has no team (agents to which it may
-// dispatch tasks), because its key lacks the scope or this machine has no key.
+// isNoTeamError reports whether an error means that the client has no team, the agents to which it
+// may dispatch tasks. Its key may lack the scope, or this machine may have no key.
 func isNoTeamError(err error) bool {
 	return problem.Is(err, problem.ScopeRequired) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
-// mcpServer is the host or vacant that the argument NAME or URL names. The commands acp and discover
-// gemini use it, too.
-type mcpServer struct {
+// vacantOrHost is the host or vacant that the argument NAME or URL names. The commands mcp, acp
+// and discover gemini use it.
+type vacantOrHost struct {
 	hostURL    string // URL of the host
 	vacantName string // name or id of the vacant; "" for the host's server
 }
 
-func findMCPServer(a *kit.App, ctx context.Context, target string, where kit.HostFlags) (mcpServer, error) {
+func findVacantOrHost(a *kit.App, ctx context.Context, target string, where kit.HostFlags) (vacantOrHost, error) {
 	if kit.IsURL(target) { // URL of a vacant, a host, or the MCP server of either
 		u, err := dispatch.ParseURL(target)
 		if err != nil {
-			return mcpServer{}, err
+			return vacantOrHost{}, err
 		}
 		if u.RawQuery != "" {
-			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", target)}
+			return vacantOrHost{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", target)}
 		}
 		path, name, _ := strings.Cut(u.EscapedPath(), "/v/")
 		name, rest, _ := strings.Cut(name, "/")
@@ -114,39 +114,39 @@ func findMCPServer(a *kit.App, ctx context.Context, target string, where kit.Hos
 			path = strings.TrimSuffix(path, message.MCPPath)
 		}
 		if name, err = url.PathUnescape(name); err != nil || strings.Trim("/"+rest, "/") != "" && "/"+strings.Trim(rest, "/") != message.MCPPath && rest != "a2a/message/send" {
-			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", target)}
+			return vacantOrHost{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", target)}
 		}
-		return mcpServer{hostURL: u.Scheme + "://" + u.Host + path, vacantName: name}, nil
+		return vacantOrHost{hostURL: u.Scheme + "://" + u.Host + path, vacantName: name}, nil
 	}
 	if target != "" && registry.CheckName(target) != nil {
 		if _, err := identity.ParseID(target); err != nil {
-			return mcpServer{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", target)
+			return vacantOrHost{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", target)
 		}
 	}
 	base, err := a.AgentURL(ctx, where)
-	return mcpServer{strings.TrimRight(base, "/"), target}, err
+	return vacantOrHost{strings.TrimRight(base, "/"), target}, err
 }
 
-func (s mcpServer) vacantURL() string { return s.hostURL + "/v/" + url.PathEscape(s.vacantName) }
+func (s vacantOrHost) vacantURL() string { return s.hostURL + "/v/" + url.PathEscape(s.vacantName) }
 
-// findAgentURL returns the URL of the vacant, or of the host's own agent.
-func (s mcpServer) agentURL() string {
+// agentURL returns the URL of the vacant, or of the host's own agent.
+func (s vacantOrHost) agentURL() string {
 	if s.vacantName == "" {
 		return s.hostURL
 	}
 	return s.vacantURL()
 }
 
-func (s mcpServer) mcpURL() string {
+func (s vacantOrHost) mcpURL() string {
 	if s.vacantName == "" {
 		return s.hostURL + message.MCPPath
 	}
 	return s.vacantURL() + message.MCPPath
 }
 
-// newRelay returns a relay to the server. The relay sends the key of an account, if there is one for
-// the host.
-func (s mcpServer) newRelay(a *kit.App, ctx context.Context, where kit.HostFlags) (*mcprelay.Relay, error) {
+// newRelay returns a relay to the server. The relay sends the key of an account, if there is one
+// for the host.
+func (s vacantOrHost) newRelay(a *kit.App, ctx context.Context, where kit.HostFlags) (*mcprelay.Relay, error) {
 	key, err := a.AccountKeyFor(ctx, where, s.hostURL)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ without a key, they start "vacancy mcp".`,
 		Example: `  vacancy mcp config demo --client claude-code
   vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
   vacancy mcp config --host https://agents.example.org --client codex`,
-	}, mcpclients.MCP, func(ctx context.Context, target string, s mcpServer, identityName string, where kit.HostFlags) (mcpclients.Entry, string, error) {
+	}, mcpclients.MCP, func(ctx context.Context, target string, s vacantOrHost, identityName string, where kit.HostFlags) (mcpclients.Entry, string, error) {
 		e, err := newClientEntry(a, ctx, s, identityName, where)
 		if err == nil && target == "" && identityName == "" && e.KeyVariable == "" && where.IsLocal(a) { // only a program on this machine has the operator's rights
 			var data string
@@ -48,10 +48,10 @@ without a key, they start "vacancy mcp".`,
 	})
 }
 
-// newConfigCommand completes cmd, which prints or writes an entry for a client's configuration file. entry returns the entry
-// of a server or an agent, and its URL.
-func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, buildEntry func(ctx context.Context, target string, s mcpServer, identityName string, w kit.HostFlags) (mcpclients.Entry, string, error)) *cobra.Command {
-	var w kit.HostFlags
+// newConfigCommand completes cmd, which prints or writes an entry for a client's configuration file. buildEntry returns
+// the entry of a server or an agent, and its URL.
+func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, buildEntry func(ctx context.Context, target string, s vacantOrHost, identityName string, where kit.HostFlags) (mcpclients.Entry, string, error)) *cobra.Command {
+	var where kit.HostFlags
 	var identityName, clientName string
 	var write bool
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -63,11 +63,11 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 		if err != nil {
 			return err
 		}
-		s, err := findMCPServer(a, cmd.Context(), kit.OptionalArgument(args), w)
+		s, err := findVacantOrHost(a, cmd.Context(), kit.OptionalArgument(args), where)
 		if err != nil {
 			return err
 		}
-		e, url, err := buildEntry(cmd.Context(), kit.OptionalArgument(args), s, identityName, w)
+		e, url, err := buildEntry(cmd.Context(), kit.OptionalArgument(args), s, identityName, where)
 		if err != nil {
 			return err
 		}
@@ -80,8 +80,8 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 			return problem.New(problem.Usage, "the user has no home directory, in which clients store their files")
 		}
 		r := configResult{
-			Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.PathParams{OS: runtime.GOOS, WorkingDir: dir, HomeDir: home, Env: a.Env, EntryName: e.Name}), Scope: client.Scope,
-			Entry: client.FormatFile(e), Variable: e.KeyVariable, NamesVariable: e.KeyVariable != "" && client.NamesVariable(e),
+			Client: client.Name, Server: url, Name: e.Name, File: client.Path(mcpclients.PathParams{OS: runtime.GOOS, WorkingDir: dir, HomeDir: home, Env: a.Env, EntryName: e.Name}), Scope: client.Scope,
+			FileText: client.FormatFile(e), Variable: e.KeyVariable, NamesVariable: e.KeyVariable != "" && client.NamesVariable(e),
 		}
 		if write {
 			if r.WriteResult, err = client.Write(r.File, e); err != nil {
@@ -106,19 +106,19 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
 	fs.StringVar(&identityName, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
-	kit.AddHostFlags(fs, &w)
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
 // newCommandEntry returns an entry that makes the client start this program, with a command that serves s.
-func newCommandEntry(a *kit.App, s mcpServer, command, identityName string) (mcpclients.Entry, error) {
+func newCommandEntry(a *kit.App, s vacantOrHost, command, identityName string) (mcpclients.Entry, error) {
 	e := mcpclients.Entry{Name: mcpclients.SafeEntryName(cmp.Or(s.vacantName, "vacancy")), Args: []string{command}}
 	if s.vacantName != "" {
 		e.Args = append(e.Args, s.vacantName)
 	}
 	e.Args = append(e.Args, "--host", s.hostURL)
-	installed := false
-	if e.Command, installed = a.Executable(); !installed && a.Seams.Program != "" {
+	isInstalled := false
+	if e.Command, isInstalled = a.Executable(); !isInstalled && a.Seams.Program != "" {
 		a.PrintNote("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
 	}
 	if identityName == "" {
@@ -137,7 +137,7 @@ func newCommandEntry(a *kit.App, s mcpServer, command, identityName string) (mcp
 	return e, nil
 }
 
-func newClientEntry(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) (mcpclients.Entry, error) {
+func newClientEntry(a *kit.App, ctx context.Context, s vacantOrHost, identityName string, where kit.HostFlags) (mcpclients.Entry, error) {
 	e, err := newCommandEntry(a, s, "mcp", identityName)
 	if err != nil || identityName != "" {
 		return e, err
@@ -174,7 +174,7 @@ type configResult struct {
 	Name          string `json:"name"`
 	File          string `json:"file"`
 	Scope         string `json:"scope"` // users of the file
-	Entry         string `json:"entry"` // complete file that contains the entry
+	FileText      string `json:"entry"` // complete file that contains the entry
 	Variable      string `json:"variable,omitempty"`
 	NamesVariable bool   `json:"variable_named"` // the entry contains the variable's name
 	IsWritten     bool   `json:"written"`
@@ -183,7 +183,7 @@ type configResult struct {
 
 func (r configResult) Print(w io.Writer) {
 	if !r.IsWritten {
-		fmt.Fprint(w, r.Entry)
+		fmt.Fprint(w, r.FileText)
 		return
 	}
 	switch {

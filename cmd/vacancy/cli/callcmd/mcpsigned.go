@@ -26,12 +26,12 @@ import (
 const (
 	// signedCallTimeout limits the time of a signed call. Vacants take at most 14 minutes.
 	signedCallTimeout = 15 * time.Minute
-	// maxQuestions limits the questions that are retained for get_task.
-	maxQuestions = 256
+	// maxCalls limits the calls that are retained for get_task.
+	maxCalls = 256
 )
 
 // serveSigned serves an MCP server whose questions are calls signed by an identity.
-func serveSigned(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) error {
+func serveSigned(a *kit.App, ctx context.Context, s vacantOrHost, identityName string, where kit.HostFlags) error {
 	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return err
@@ -44,22 +44,22 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, identityName stri
 	if host != nil && host.Record.URL == s.hostURL {
 		searchURL = cmp.Or(host.Record.RegistryURL, searchURL)
 	}
-	// All questions end with the program. Each call is stored, so the same question resumes it later.
-	questionsCtx, cancel := context.WithCancel(ctx)
+	// All calls end with the program. Each call is stored, so the same question resumes it later.
+	callsCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := &signedHost{
-		app: a, hostURL: s.hostURL, self: self, httpClient: a.HTTPTransport(signedCallTimeout), where: where, flags: callFlags{identityName: identityName, where: where}, questionsCtx: questionsCtx,
+		app: a, hostURL: s.hostURL, self: self, httpClient: a.HTTPTransport(signedCallTimeout), where: where, flags: callFlags{identityName: identityName, where: where}, callsCtx: callsCtx,
 		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(searchURL, a.HTTPTransport(0)), URL: searchURL}}},
 	}
-	about := mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
-	server := mcptool.NewHostServer(about, func(context.Context) mcptool.Host { return h })
+	config := mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
+	server := mcptool.NewHostServer(config, func(context.Context) mcptool.Host { return h })
 	if s.vacantName != "" {
 		agent, err := h.findAgent(ctx, s.vacantName)
 		if err != nil {
 			return err
 		}
-		about = mcptool.ServerConfig{Name: s.vacantName, Version: kit.Version(), Instructions: agent.target.Card.CapabilityText, VacantID: agent.target.ID}
-		server = mcptool.NewVacantServer(about, func(context.Context) mcptool.Agent { return agent })
+		config = mcptool.ServerConfig{Name: s.vacantName, Version: kit.Version(), Instructions: agent.target.Card.CapabilityText, VacantID: agent.target.ID}
+		server = mcptool.NewVacantServer(config, func(context.Context) mcptool.Agent { return agent })
 	}
 	relay := &mcprelay.Relay{URL: "http://localhost", Transport: mcprelay.NewLocal(server), Logf: a.PrintNote}
 	return relay.Serve(ctx, a.In, a.Out)
@@ -67,17 +67,17 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, identityName stri
 
 // signedHost implements mcptool.Host with calls signed by one identity.
 type signedHost struct {
-	app          *kit.App
-	hostURL      string
-	self         kit.Signer
-	httpClient   *dispatch.HTTP
-	client       *discovery.Client // client for searches
-	where        kit.HostFlags
-	flags        callFlags
-	questionsCtx context.Context // context of all questions
+	app        *kit.App
+	hostURL    string
+	self       kit.Signer
+	httpClient *dispatch.HTTP
+	client     *discovery.Client // client for searches
+	where      kit.HostFlags
+	flags      callFlags
+	callsCtx   context.Context // context of all calls
 
-	mu        sync.Mutex
-	questions []*question
+	mu    sync.Mutex
+	calls []*signedCall
 }
 
 func (h *signedHost) SearchAgents(ctx context.Context, s mcptool.SearchArgs) (mcptool.SearchPage, error) {
@@ -85,11 +85,11 @@ func (h *signedHost) SearchAgents(ctx context.Context, s mcptool.SearchArgs) (mc
 }
 
 func (h *signedHost) searchRegistry(ctx context.Context, q discovery.Query) (mcptool.SearchPage, error) {
-	found, err := h.client.Search(ctx, q)
+	page, err := h.client.Search(ctx, q)
 	if err != nil {
 		return mcptool.SearchPage{}, err
 	}
-	return mcpserver.ConvertMatches(h.hostURL, found), nil
+	return mcpserver.ConvertMatches(h.hostURL, page), nil
 }
 
 func (h *signedHost) DescribeAgent(ctx context.Context, name string) (mcptool.AgentInfo, error) {
@@ -115,7 +115,7 @@ func (h *signedHost) OpenAgent(ctx context.Context, name string) (mcptool.Agent,
 }
 
 func (h *signedHost) findAgent(ctx context.Context, name string) (*signedAgent, error) {
-	target, err := dispatch.FetchTarget(ctx, h.httpClient, mcpServer{h.hostURL, name}.vacantURL())
+	target, err := dispatch.FetchTarget(ctx, h.httpClient, vacantOrHost{h.hostURL, name}.vacantURL())
 	if err == nil {
 		h.app.WarnIfVacantChanged(ctx, target)
 	}
@@ -129,16 +129,16 @@ type signedAgent struct {
 	target dispatch.Target
 }
 
-// question is a signed call that is running or has ended. key consists of the vacant's id and the
-// client's id for the question, so that a repeated question finds the same call. It is "" if the client
-// gave no id.
-type question struct {
-	id, key, context string
-	host             *signedHost
-	cancel           context.CancelFunc
-	done             chan struct{} // closed when answer and err are set
-	answer           mcptool.Answer
-	err              error
+// signedCall is a call by signedAgent that is running or has ended. key consists of the vacant's id
+// and the client's id for the question, so that a repeated question finds the same call. It is ""
+// if the client gave no id.
+type signedCall struct {
+	id, key, contextID string
+	host               *signedHost
+	cancel             context.CancelFunc
+	done               chan struct{} // closed when answer and err are set
+	answer             mcptool.Answer
+	err                error
 }
 
 // Ask implements mcptool.Agent. If the client cancels a question, only the wait ends; the call
@@ -155,11 +155,11 @@ func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string
 	return answer, err
 }
 
-// beginCall begins a call. If a question with the same key exists, ask returns that question.
-func (s *signedAgent) beginCall(q mcptool.Question) (*question, error) {
+// beginCall begins a call. If a call with the same key exists, beginCall returns that call.
+func (s *signedAgent) beginCall(q mcptool.Question) (*signedCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, prev := range s.questions {
+	for _, prev := range s.calls {
 		if q.IdempotencyKey != "" && prev.key == s.target.ID.String()+q.IdempotencyKey {
 			return prev, nil
 		}
@@ -169,19 +169,19 @@ func (s *signedAgent) beginCall(q mcptool.Question) (*question, error) {
 		return nil, err
 	}
 	suffix := hex.EncodeToString(random[:])
-	pending := &question{id: "call-" + suffix, context: cmp.Or(q.Context, "ctx-"+suffix), host: s.signedHost, done: make(chan struct{})}
+	pending := &signedCall{id: "call-" + suffix, contextID: cmp.Or(q.Context, "ctx-"+suffix), host: s.signedHost, done: make(chan struct{})}
 	if q.IdempotencyKey != "" {
 		pending.key = s.target.ID.String() + q.IdempotencyKey
 	}
-	ctx, cancel := context.WithTimeout(s.questionsCtx, signedCallTimeout)
+	ctx, cancel := context.WithTimeout(s.callsCtx, signedCallTimeout)
 	pending.cancel = cancel
-	if s.questions = append(s.questions, pending); len(s.questions) > maxQuestions {
-		s.questions = s.questions[1:]
+	if s.calls = append(s.calls, pending); len(s.calls) > maxCalls {
+		s.calls = s.calls[1:]
 	}
 	go func() {
 		defer cancel()
 		defer close(pending.done)
-		pending.answer, pending.err = s.callVacant(ctx, q.Text, pending.context, q.MaxPrice)
+		pending.answer, pending.err = s.callVacant(ctx, q.Text, pending.contextID, q.MaxPrice)
 		pending.answer.TaskID = pending.id
 	}()
 	return pending, nil
@@ -211,7 +211,7 @@ func (s *signedAgent) callVacant(ctx context.Context, text, thread string, maxPr
 		if hint := s.app.Hint(err); hint != "" {
 			p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
 		}
-		return answer, &payableCall{p, res.PaymentOptions}
+		return answer, &paymentError{p, res.PaymentOptions}
 	}
 	if res.Reply == nil {
 		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.EscapeLine(s.target.Name))
@@ -222,7 +222,7 @@ func (s *signedAgent) callVacant(ctx context.Context, text, thread string, maxPr
 		if err == nil {
 			err = r.Verify()
 		}
-		if err != nil || r.Request != res.RequestHash {
+		if err != nil || r.RequestHash != res.RequestHash {
 			s.app.PrintNote("the receipt of a call of %s could not be read", kit.EscapeLine(s.target.Name))
 			return answer, nil
 		}
@@ -233,15 +233,15 @@ func (s *signedAgent) callVacant(ctx context.Context, text, thread string, maxPr
 	return answer, nil
 }
 
-// payableCall is a refusal that can be resolved by payment.
-type payableCall struct {
+// paymentError is a refusal that can be resolved by payment.
+type paymentError struct {
 	error
 	paymentOptions []string
 }
 
-func (r *payableCall) Unwrap() error { return r.error }
+func (r *paymentError) Unwrap() error { return r.error }
 
-func (r *payableCall) Members() any {
+func (r *paymentError) Members() any {
 	type way struct {
 		Way string `json:"way"`
 	}
@@ -254,8 +254,8 @@ func (r *payableCall) Members() any {
 	}{pay}
 }
 
-// wait returns the answer, or a pending answer if the question takes longer than timeout.
-func (q *question) wait(ctx context.Context, timeout time.Duration) (mcptool.Answer, error) {
+// wait returns the answer, or a pending answer if the call takes longer than timeout.
+func (q *signedCall) wait(ctx context.Context, timeout time.Duration) (mcptool.Answer, error) {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
@@ -264,14 +264,14 @@ func (q *question) wait(ctx context.Context, timeout time.Duration) (mcptool.Ans
 	case <-mcprelay.CancelChannel(ctx):
 		return mcptool.Answer{}, problem.New(problem.Canceled, "the question was canceled")
 	case <-timer.C:
-		return mcptool.Answer{Context: q.context, TaskID: q.id, State: "working"}, nil
+		return mcptool.Answer{Context: q.contextID, TaskID: q.id, State: "working"}, nil
 	}
 }
 
 func (s *signedAgent) GetTask(ctx context.Context, id string, timeout time.Duration, _ func(string)) (mcptool.Answer, error) {
 	s.mu.Lock()
-	var found *question
-	for _, q := range s.questions {
+	var found *signedCall
+	for _, q := range s.calls {
 		if q.id == id {
 			found = q
 		}

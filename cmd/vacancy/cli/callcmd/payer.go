@@ -14,10 +14,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// newPayerCheck returns a check of the target of a signed call. Signed calls do not carry the key in
-// $VACANCY_KEY, so the check refuses a call that costs money unless the account of the key is
-// linked to self. Otherwise the user, who expects the key to pay, would get a 402 (payment required),
-// use up free calls, or let another account pay.
+// newPayerCheck returns a check of the target of a signed call. The user expects the key in
+// $VACANCY_KEY to pay, but signed calls do not carry the key. The check therefore refuses a call
+// that may cost money unless the key's account is linked to self. The call would otherwise fail
+// with 402 (payment required), use up free calls, or charge another account.
 func newPayerCheck(a *kit.App, f callFlags, self kit.Signer, httpClient *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountClientFor(ctx, f.where, t.URL)
@@ -54,12 +54,13 @@ func linkCommand(rawURL string) string {
 	return keyAssignment + "vacancy account link --host " + kit.ShellWord(kit.VacantHostURL(rawURL))
 }
 
-// keyAssignment begins a suggested command that needs an account key. The variable may have been set only for
-// this run, so the suggested command sets it, too.
+// keyAssignment begins a suggested command that needs an account key. The command sets the
+// variable, because the user may have set it only for this run.
 const keyAssignment = kit.AccountKeyEnv + "=KEY "
 
-// addPayHint adds a hint to a 402 error: an operator's command for the operator of the host, and
-// otherwise a caller's command. ways contains the host's ways to pay (dispatch.Result.PaymentOptions).
+// addPayHint adds a hint to a 402 error. The operator of the host gets an operator's command, and
+// other users get a caller's command. payWays contains the host's ways to pay
+// (dispatch.Result.PaymentOptions).
 func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
 	lacksCredit, isOperator := slices.Contains(payWays, "credit"), isOwnVacant(a, f.where, t)
 	switch {
@@ -73,14 +74,14 @@ func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays [
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// addCreditHint adds a hint to the error of a call that the account cannot pay: how to add money. Only the
-// host knows whether it accepts payments by card.
+// addCreditHint adds a hint to the error of a call that the account cannot pay. The hint has two
+// ways to add money, because only the host knows whether it accepts payments by card.
 func addCreditHint(err error, address string) error {
 	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyAssignment, kit.ShellWord(kit.VacantHostURL(address)))
 }
 
-// addKeyHint adds a hint to the refusal of an A2A call that the key in $VACANCY_KEY should pay for. It
-// applies if the call costs money and has no payer, or if the host does not know the key.
+// addKeyHint adds a hint to the error of an A2A call if the host requires payment, or if it does
+// not accept the key in $VACANCY_KEY. Other errors are returned unchanged.
 func addKeyHint(a *kit.App, ctx context.Context, err error, f callFlags, address string) error {
 	var rpcErr *a2awire.RPCError
 	if !errors.As(err, &rpcErr) {

@@ -77,8 +77,8 @@ func peersPath(a *kit.App) (string, error) {
 	return filepath.Join(dir, peersFileName), err
 }
 
-// newCardCache returns the client that fetches cards. The client caches cards during their lifetime, which
-// an entry of peers.yaml may set. If renew is true, it fetches all cards again.
+// newCardCache returns a cache of agent cards. A peer's entry in peers.yaml may set the lifetime of
+// its card. If renew is true, the cache fetches all cards again.
 func newCardCache(a *kit.App, httpClient agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.VacancyHome()
 	c := &agents.Cache{HTTP: httpClient, Dir: filepath.Join(dir, "cards"), Now: a.Now, ForceFetch: renew}
@@ -215,8 +215,8 @@ func (r peersResult) Print(w io.Writer) {
 	}
 }
 
-// callPeer calls the best peer that has a skill, with a signed call if the peer is a vacant. If a
-// peer cannot be reached and has therefore not received the call, callPeer calls the next peer.
+// callPeer calls the best peer that has a skill. The call is signed if the peer is a vacant. If a
+// peer cannot be reached and has not received a signed call, callPeer calls the next peer.
 func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, hasThread bool) error {
 	peers, err := readPeers(a)
 	if err != nil {

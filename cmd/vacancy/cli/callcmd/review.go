@@ -67,11 +67,11 @@ others.`,
 			if err != nil {
 				return err
 			}
-			call, err := findAnsweredCall(ctx, self, target, position)
+			callHash, err := findAnsweredCall(ctx, self, target, position)
 			if err != nil {
 				return err
 			}
-			rec := review.Record{Members: review.Members{Target: target.ID, Ratings: ratings, Substrate: "default", CallHash: call, Position: position, Claim: claim, IssuedAt: canon.FormatTime(a.Now())}}
+			rec := review.Record{Members: review.Members{Target: target.ID, Ratings: ratings, Substrate: "default", CallHash: callHash, Position: position, Claim: claim, IssuedAt: canon.FormatTime(a.Now())}}
 			signed := signedReview{Record: rec}
 			if blinded {
 				var b review.Blinded
@@ -83,7 +83,7 @@ others.`,
 			if err != nil {
 				return problem.WithPlace(problem.Usage, "the review", err)
 			}
-			if err := signed.store(self, call); err != nil {
+			if err := signed.store(self, callHash); err != nil {
 				return err
 			}
 			if rec = signed.Record; !maps.Equal(rec.Ratings, ratings) || rec.Claim != claim || blinded != (signed.Reveal != nil) {
@@ -127,8 +127,8 @@ others.`,
 	return cmd
 }
 
-// findAnsweredCall returns the hash of self's answered request at a position, or of the last answered
-// request if position is 0.
+// findAnsweredCall returns the hash of self's answered request at a position, or of the last
+// answered request if position is 0.
 func findAnsweredCall(ctx context.Context, self kit.Signer, t dispatch.Target, position int64) (hash identity.Hash, err error) {
 	s, err := self.Book().Open(ctx, self.ID(), t.ID)
 	if err != nil {
@@ -153,18 +153,19 @@ type signedReview struct {
 	Reveal *review.Reveal `json:"reveal,omitempty"`
 }
 
-// store stores s as the review of a call. If the call already has a stored review, store copies it to s.
-func (s *signedReview) store(self kit.Signer, call identity.Hash) error {
+// store stores s as the review of a call. If the call already has a stored review, store copies it
+// to s.
+func (s *signedReview) store(self kit.Signer, callHash identity.Hash) error {
 	b, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	if b, err = self.StoreReview(call, b); err != nil {
+	if b, err = self.StoreReview(callHash, b); err != nil {
 		return err
 	}
 	var stored signedReview
 	if err := json.Unmarshal(b, &stored); err != nil {
-		return problem.Wrap(problem.Damaged, err, "the stored review of the call %s", call)
+		return problem.Wrap(problem.Damaged, err, "the stored review of the call %s", callHash)
 	}
 	*s = stored
 	return nil
@@ -193,17 +194,17 @@ type reviewResult struct {
 
 func (r reviewResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s reviewed %s: %s\n", r.IdentityName, kit.EscapeLine(r.targetName), formatRatings(r.Record.Ratings))
-	c := r.Receipt
+	receipt := r.Receipt
 	switch {
 	case r.Blinded != nil && r.Blinded.Buffered > 0:
 		fmt.Fprintf(w, "it waits until 3 callers have reviewed %s; waiting now: %d\n", kit.EscapeLine(r.targetName), r.Blinded.Buffered)
 	case r.Blinded != nil:
 		fmt.Fprintln(w, "the host has it")
-	case c.Duplicate:
-		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.ScoreAfter.Score, c.ScoreAfter.Evidence)
+	case receipt.Duplicate:
+		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", receipt.Position, receipt.ScoreAfter.Score, receipt.ScoreAfter.Evidence)
 	default:
-		weight := map[review.Class]string{review.ClassFull: "in full", review.ClassQuarter: "a quarter"}[c.Class]
-		kit.PrintFields(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", weight, c.Position, kit.EscapeLine(r.targetName), formatRatings(c.Weights)),
-			"score", fmt.Sprintf("%.3f, before %.3f", c.ScoreAfter.Score, c.ScoreBefore.Score), "evidence", fmt.Sprintf("%.2f, before %.2f", c.ScoreAfter.Evidence, c.ScoreBefore.Evidence))
+		weight := map[review.Class]string{review.ClassFull: "in full", review.ClassQuarter: "a quarter"}[receipt.Class]
+		kit.PrintFields(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", weight, receipt.Position, kit.EscapeLine(r.targetName), formatRatings(receipt.Weights)),
+			"score", fmt.Sprintf("%.3f, before %.3f", receipt.ScoreAfter.Score, receipt.ScoreBefore.Score), "evidence", fmt.Sprintf("%.2f, before %.2f", receipt.ScoreAfter.Evidence, receipt.ScoreBefore.Evidence))
 	}
 }

@@ -46,7 +46,7 @@ A PROMPT of "-" is standard input.`,
 			if err != nil {
 				return err
 			}
-			q, err := f.search.query(f.capability)
+			q, err := f.search.buildQuery(f.capability)
 			if err != nil {
 				return err
 			}
@@ -108,23 +108,24 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	return showOutcome(a, self, outcome, false, err)
 }
 
-// rankMatches fetches vacants and compares them with the prompt. It returns the vacants that share a word with
-// the prompt, best first, and the number of vacants compared. The policy p rates vacants by reputation.
+// rankMatches fetches vacants and compares them with the prompt. It returns the vacants that share
+// a word with the prompt, best first, and the number of vacants compared. ranking rates vacants by
+// reputation.
 func rankMatches(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, maxCandidates int, prompt string, ranking discovery.Policy) ([]discovery.PromptMatch, int, error) {
 	var matches []discovery.Match
 	for {
 		q.Limit = min(maxCandidates-len(matches), 100)
-		found, err := client.Search(ctx, q)
+		page, err := client.Search(ctx, q)
 		if err != nil {
 			return nil, 0, err
 		}
-		found.DropPartial()
-		printDropped(a, found.DroppedMatches)
-		matches = append(matches, found.Matches...)
-		if found.Next == "" || found.Next == q.Cursor || len(matches) >= maxCandidates || len(found.Matches) == 0 {
+		page.DropPartial()
+		printDropped(a, page.DroppedMatches)
+		matches = append(matches, page.Matches...)
+		if page.Next == "" || page.Next == q.Cursor || len(matches) >= maxCandidates || len(page.Matches) == 0 {
 			return discovery.RankByPrompt(prompt, ranking, matches), len(matches), nil
 		}
-		q.Cursor = found.Next
+		q.Cursor = page.Next
 	}
 }
 

@@ -20,12 +20,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-type findFlags struct {
+type searchFlags struct {
 	registryURL, tag, family, maxPrice string
 	minReputation                      float64
 }
 
-func (f *findFlags) register(fs *pflag.FlagSet) {
+func (f *searchFlags) register(fs *pflag.FlagSet) {
 	kit.AddRegistryFlag(fs, &f.registryURL)
 	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
 	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
@@ -33,7 +33,7 @@ func (f *findFlags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.minReputation, "min-reputation", 0, "the minimum score by reviews, 0 to 1")
 }
 
-func (f *findFlags) query(words string) (discovery.Query, error) {
+func (f *searchFlags) buildQuery(words string) (discovery.Query, error) {
 	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.minReputation}
 	if math.IsNaN(f.minReputation) || f.minReputation < 0 || f.minReputation > 1 {
 		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.minReputation)
@@ -49,7 +49,7 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 }
 
 // parseMaxPrice returns --max-price in micro-dollars, or nil if the flag is not given.
-func (f *findFlags) parseMaxPrice() (*int64, error) {
+func (f *searchFlags) parseMaxPrice() (*int64, error) {
 	if f.maxPrice == "" {
 		return nil, nil
 	}
@@ -57,8 +57,9 @@ func (f *findFlags) parseMaxPrice() (*int64, error) {
 	return &n, err
 }
 
-// newSearchClient returns a client of the registry in the flags. The client does not sign its requests.
-func newSearchClient(a *kit.App, ctx context.Context, f findFlags, where kit.HostFlags, httpClient *dispatch.HTTP) (*discovery.Client, error) {
+// newSearchClient returns a client of the registry in the flags. The client does not sign its
+// requests.
+func newSearchClient(a *kit.App, ctx context.Context, f searchFlags, where kit.HostFlags, httpClient *dispatch.HTTP) (*discovery.Client, error) {
 	url, err := a.RegistryURL(ctx, f.registryURL, where)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func newSearchClient(a *kit.App, ctx context.Context, f findFlags, where kit.Hos
 }
 
 func searchCommand(a *kit.App) *cobra.Command {
-	var f findFlags
+	var f searchFlags
 	var where kit.HostFlags
 	var limit int
 	var cursor string
@@ -86,7 +87,7 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
   vacancy search translate --tag french --max-price 0.002
   vacancy search "review code" --registry https://registry.example --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q, err := f.query(strings.Join(args, " "))
+			q, err := f.buildQuery(strings.Join(args, " "))
 			if err != nil {
 				return err
 			}
@@ -99,14 +100,14 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 			if err != nil {
 				return err
 			}
-			found, err := client.Search(cmd.Context(), q)
+			page, err := client.Search(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
-			printDropped(a, found.DroppedMatches)
-			r := searchResult{Matches: []matchResult{}, DroppedMatches: found.DroppedMatches, Next: found.Next}
-			for i := range found.Matches {
-				r.Matches = append(r.Matches, newMatchResult(&found.Matches[i]))
+			printDropped(a, page.DroppedMatches)
+			r := searchResult{Matches: []matchResult{}, DroppedMatches: page.DroppedMatches, Next: page.Next}
+			for i := range page.Matches {
+				r.Matches = append(r.Matches, newMatchResult(&page.Matches[i]))
 			}
 			return a.PrintResult(r)
 		},
@@ -169,8 +170,8 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// formatLine formats a match: value (its rank or rating), name, short id, price, capability, and the address
-// for "vacancy call".
+// formatLine formats a match: its rating or rank, name, short id, price, capability, and the
+// address for "vacancy call".
 func (r matchResult) formatLine(rating float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {

@@ -33,7 +33,7 @@ sibling.`,
 			Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 			Op:      admin.GetGate,
 			API:     kit.NewTenantAPI(gateTenantUsage),
-			Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
+			Request: func(q kit.Request) (admin.TenantRef, error) { return q.TenantRef(), nil },
 			Print:   printGate,
 		}.Command(a),
 		gateSetCommand(a),
@@ -72,9 +72,9 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Request: func(q kit.Request) (admin.TenantRef, error) {
 			request = q
 			if !q.Changed("limit") && !q.Changed("threshold") && mode == "" && detector == "" {
-				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --limit 5, got none"), "vacancy gate show, or vacancy gate set --limit 5")
+				return q.TenantRef(), kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --limit 5, got none"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
-			return q.OfTenant(), nil
+			return q.TenantRef(), nil
 		},
 		Op: kit.CallerFunc[admin.TenantRef, admin.GatePolicy](func(ctx context.Context, c op.Client, in admin.TenantRef) (admin.GatePolicy, error) {
 			current, err := admin.GetGate.Call(ctx, c, in)

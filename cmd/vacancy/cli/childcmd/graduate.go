@@ -150,8 +150,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	return refusalError(&view, name)
 }
 
-// followAttempt polls an attempt until it is decided or wait has elapsed, and prints each new step. If
-// the attempt is still open when wait has elapsed, followAttempt returns no error.
+// followAttempt polls an attempt until it is decided or wait has elapsed, and prints each new step.
+// If the attempt is still open when wait has elapsed, followAttempt returns no error.
 func followAttempt(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var lastStep gate.StepName
 	for deadline := a.Now().Add(wait); ; {
@@ -176,7 +176,7 @@ func followAttempt(a *kit.App, ctx context.Context, c *kit.AdminAPI, view gradua
 
 // buildSubmission collects the signatures of parent and child. For each party that is a local
 // identity, it also signs the artefacts, which are the documents that take effect if the gate
-// accepts the child. The last parameter is the request that the other party has signed, or nil.
+// accepts the child. partial is the request that the other party has signed, or nil.
 func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, partial *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	stored, err := admin.GetManifest.Call(ctx, c, admin.VacantRef{Vacant: child.id.String()})
@@ -207,9 +207,9 @@ func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduat
 			return sub, err
 		}
 	}
-	if parent.local == nil && child.local == nil {
+	if parent.localIdentity == nil && child.localIdentity == nil {
 		if f.endpoint != "" {
-			return sub, problem.New(problem.Usage, "--endpoint: not supported unless the child is one of your identities")
+			return sub, problem.New(problem.Usage, "--endpoint: not supported unless the child is one of your identities; this child answers at its host")
 		}
 		return sub, nil
 	}

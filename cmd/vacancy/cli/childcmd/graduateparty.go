@@ -22,9 +22,9 @@ import (
 // party is the parent or child of a graduation: a vacant of the gate's host, a local identity, or
 // the other party that has signed already.
 type party struct {
-	id        identity.ID
-	local     *datadir.Identity // nil if the host signs or the party has signed
-	signature []byte            // signature of a party that has signed
+	id            identity.ID
+	localIdentity *datadir.Identity // nil if the host signs or the party has signed
+	signature     []byte            // signature of a party that has signed
 }
 
 // findParty finds a party by name or id, first among the host's vacants, then among the local
@@ -48,11 +48,11 @@ func findParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, pa
 	if openErr != nil {
 		return party{}, err
 	}
-	return party{id: local.ID(), local: local}, nil
+	return party{id: local.ID(), localIdentity: local}, nil
 }
 
-// findPartyByID finds out who signs for an id: the other party in its printed request, the host, or a
-// local identity.
+// findPartyByID finds out who signs for an id: the other party in its printed request, the host, or
+// a local identity.
 func findPartyByID(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, partial *graduation.Submission) (party, error) {
 	if partial != nil {
 		switch r := &partial.Request; {
@@ -80,7 +80,7 @@ func findPartyByID(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity
 	for _, name := range names {
 		// Skip damaged identities. Commands that use them report the error.
 		if local, err := dir.Open(name); err == nil && local.ID() == id {
-			return party{id: id, local: local}, nil
+			return party{id: id, localIdentity: local}, nil
 		}
 	}
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours, so no key to sign for it is available", id.Short())
@@ -90,11 +90,11 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 	if p.signature != nil {
 		return addSignature(p, r, p.signature)
 	}
-	if p.local != nil {
+	if p.localIdentity != nil {
 		if p.id == r.ParentID {
-			return r.SignParent(ctx, p.local.Key)
+			return r.SignParent(ctx, p.localIdentity.Key)
 		}
-		return r.SignChild(ctx, p.local.Key)
+		return r.SignChild(ctx, p.localIdentity.Key)
 	}
 	signed, err := admin.SignGraduation.Call(ctx, c, admin.NewVacantRequest(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 	if err != nil {
@@ -120,14 +120,14 @@ func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	return nil
 }
 
-// signArtefacts signs the documents that take effect if the gate accepts the child: the new
-// manifest with the key of each party that is a local identity and, for a local child, its public
-// card and the event that registers the card. The function parameter returns the URL of the
-// registry that lists the child.
+// signArtefacts signs the documents that take effect if the gate accepts the child. Each party that
+// is a local identity signs the new manifest. A child that is a local identity also signs its
+// public card and the event that registers the card. registryURL returns the URL of the registry
+// that lists the child.
 func signArtefacts(a *kit.App, ctx context.Context, registryURL func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
-	artefacts, local, newManifest := &sub.Artefacts, child.local, m.AfterGraduation()
-	if parent.local != nil {
-		if err := newManifest.SignParent(ctx, parent.local.Key); err != nil {
+	artefacts, local, newManifest := &sub.Artefacts, child.localIdentity, m.AfterGraduation()
+	if parent.localIdentity != nil {
+		if err := newManifest.SignParent(ctx, parent.localIdentity.Key); err != nil {
 			return err
 		}
 		artefacts.ManifestParent = newManifest.SignatureParent
@@ -178,7 +178,7 @@ func signArtefacts(a *kit.App, ctx context.Context, registryURL func() (string, 
 	if err != nil {
 		return err
 	}
-	artefacts.Card, artefacts.Time, artefacts.ActorSeq, artefacts.Key = newCard.Blob(), signed.Time, signed.ActorSeq, signed.Key
+	artefacts.Card, artefacts.Time, artefacts.ActorSeq, artefacts.IdempotencyKey = newCard.Blob(), signed.Time, signed.ActorSeq, signed.IdempotencyKey
 	artefacts.Signature, err = hex.DecodeString(signed.Signature)
 	return err
 }

@@ -65,7 +65,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 	}
 	// Signals are printed in groups. Refusals use the same group names.
 	groupOf := map[gate.SignalName]string{gate.Substrate: "substrate", gate.Style: "stylo"}
-	for _, pair := range r.Findings.Pairs {
+	for _, pair := range r.Findings.PairFindings {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.EscapeLine(string(pair.Role)), pair.OtherID.Short())
 		for _, group := range []string{"controller", "substrate", "stylo"} {
 			label := group
@@ -82,7 +82,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 			}
 		}
 	}
-	if len(r.Findings.Pairs) == 0 {
+	if len(r.Findings.PairFindings) == 0 {
 		fmt.Fprintln(w, "nothing was compared")
 	}
 }

@@ -115,14 +115,14 @@ substrates and agents are for the operator. The start of the parent's id is appe
 	return cmd
 }
 
-func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, request admin.Spawning, name string, noCheck bool) error {
-	parent, err := c.ShowVacant(ctx, name)
+func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, request admin.Spawning, parentName string, noCheck bool) error {
+	parent, err := c.ShowVacant(ctx, parentName)
 	if err != nil {
 		return err
 	}
 	spawned, err := admin.SpawnChild.Call(ctx, c, admin.NewVacantRequest(parent.ID.String(), request))
 	if err != nil {
-		return addSpawnHint(err, &request, name)
+		return addSpawnHint(err, &request, parentName)
 	}
 	check := vacantcmd.CheckAgent(a, ctx, c, &spawned.Vacant, noCheck || spawned.Unchanged)
 	if err := printSpawned(a, &spawned, parent.Name, check.Failure); err != nil {
@@ -136,7 +136,7 @@ func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, request a
 
 // spawnSigned requests a child with the parent's signature instead of the operator's key. The
 // parent must be a local identity that the host also serves as a vacant.
-func spawnSigned(a *kit.App, ctx context.Context, where kit.HostFlags, request admin.Spawning, name string) (admin.Spawned, error) {
+func spawnSigned(a *kit.App, ctx context.Context, where kit.HostFlags, request admin.Spawning, parentName string) (admin.Spawned, error) {
 	var spawned admin.Spawned
 	if request.SecondParent != "" {
 		return spawned, problem.New(problem.Usage, "--with: not supported together with --signed, because one parent cannot sign for the other; the operator's key can create the child")
@@ -145,7 +145,7 @@ func spawnSigned(a *kit.App, ctx context.Context, where kit.HostFlags, request a
 	if err != nil {
 		return spawned, err
 	}
-	parent, err := a.OpenIdentity(dir, name)
+	parent, err := a.OpenIdentity(dir, parentName)
 	if err != nil {
 		return spawned, err
 	}

@@ -80,9 +80,8 @@ func (cp *copier) newCommand(o kit.Operation[string, writeResult], copyFiles kit
 	return o.Command(cp.App)
 }
 
-// copyChanged copies each file of the source whose hash is different or missing in the target. The two
-// maps contain hashes keyed by path. Before it replaces files, it asks for confirmation unless
-// --yes is set.
+// copyChanged copies each file of the source whose hash is different or missing in the target. source and target
+// contain hashes keyed by path. Unless --yes is set, copyChanged asks before it replaces files.
 func (cp *copier) copyChanged(ctx context.Context, source, target map[string]string, targetName string, copyFile func(path string) error) (r writeResult, err error) {
 	r = writeResult{Written: []string{}, Skipped: cp.skipped}
 	var paths, replaced []string

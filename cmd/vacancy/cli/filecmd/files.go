@@ -43,7 +43,7 @@ func retryWhenLimited[In, Out any](twin op.Twin[In, Out]) kit.CallerFunc[In, Out
 			if !problem.Is(err, problem.TooManyRequests) || try == maxTries {
 				return out, err
 			}
-			if err := cloud.Wait(ctx, time.Second<<(try-1)); err != nil {
+			if err := cloud.Sleep(ctx, time.Second<<(try-1)); err != nil {
 				return out, err
 			}
 		}

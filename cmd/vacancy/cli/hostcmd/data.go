@@ -64,8 +64,8 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// NextStart says whether the next start of a host upgrades or refuses the data. It is "" if neither
-	// applies.
+	// NextStart says whether the next start of a host upgrades or refuses the data. It is "" if
+	// neither applies.
 	NextStart string `json:"next,omitempty"`
 }
 

@@ -51,7 +51,7 @@ It runs every check and exits with 1 if one says FAIL.`,
   vacancy doctor --host aws --stage prod --json
   vacancy doctor --host aws --simulate`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := checkHost(a, cmd.Context(), where, simulate)
+			r, err := examineHost(a, cmd.Context(), where, simulate)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ It runs every check and exits with 1 if one says FAIL.`,
 	return cmd
 }
 
-func checkHost(a *kit.App, ctx context.Context, where kit.HostFlags, simulate bool) (doctorResult, error) {
+func examineHost(a *kit.App, ctx context.Context, where kit.HostFlags, simulate bool) (doctorResult, error) {
 	onAWS, err := where.IsAWS(a)
 	if err != nil {
 		return doctorResult{}, err
@@ -85,7 +85,7 @@ func checkHost(a *kit.App, ctx context.Context, where kit.HostFlags, simulate bo
 	if err := a.RequireAWS(); err != nil {
 		return doctorResult{}, err
 	}
-	rec, err := a.RecordOrName(where.Stage)
+	rec, err := a.FindStageRecord(where.Stage)
 	if err != nil {
 		return doctorResult{}, err
 	}
@@ -119,7 +119,7 @@ func collectStageFacts(a *kit.App, ctx context.Context, rec stage.Record, simula
 	stageFacts.HostAnswers = doctor.AskHost(ctx, client, urls, a.Rand)
 	if stageFacts.HostAnswers.HasOperatorAccess() {
 		adminClient := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.OperatorKey)), URL: urls.Admin}
-		stageFacts.Models, stageFacts.Issuers = doctor.ReadModels(ctx, adminClient), checkIssuers(a, ctx, adminClient)
+		stageFacts.Models, stageFacts.Issuers = doctor.ReadModels(ctx, adminClient), collectIssuers(a, ctx, adminClient)
 		stageFacts.Models.ContextUnknown, stageFacts.Models.MockAllowed = settings == nil, settings["mock"] == "true"
 		stageFacts.Models.BedrockModels = strings.FieldsFunc(settings["bedrockModels"], func(r rune) bool { return r == ',' })
 	}

@@ -31,7 +31,7 @@ func collectLocalFacts(a *kit.App, ctx context.Context, data string) (doctor.Loc
 		return facts, nil
 	}
 	free, size := standalone.Disk(dir)
-	facts.ExposedFiles, facts.FreeBytes, facts.MinFreeBytes = listReadableFiles(dir), free, standalone.MinFreeBytes(size)
+	facts.ExposedFiles, facts.FreeBytes, facts.MinFreeBytes = listExposedFiles(dir), free, standalone.MinFreeBytes(size)
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
 		info, err := standalone.InspectData(dir)
@@ -91,12 +91,12 @@ func examineRunningHost(a *kit.App, ctx context.Context, facts *doctor.Local, c 
 		}
 		facts.Agents = append(facts.Agents, agent)
 	}
-	facts.Issuers = checkIssuers(a, ctx, c)
+	facts.Issuers = collectIssuers(a, ctx, c)
 	return nil
 }
 
-// checkIssuers fetches the keys of a host's issuers from this machine.
-func checkIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
+// collectIssuers fetches the keys of a host's issuers from this machine.
+func collectIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
 	list, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
 		return doctor.Issuers{Err: err}
@@ -112,16 +112,16 @@ func checkIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.
 	return issuers
 }
 
-// listReadableFiles lists the files in dir that users other than their owner can read.
-func listReadableFiles(dir string) (readable []string) {
+// listExposedFiles lists the files in dir that users other than their owner can read.
+func listExposedFiles(dir string) (exposed []string) {
 	if runtime.GOOS == "windows" {
 		return nil // on Windows, file modes do not say who can read a file
 	}
 	entries, _ := os.ReadDir(dir) // if the directory is unreadable, the data file is reported as missing
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o077 != 0 {
-			readable = append(readable, e.Name())
+			exposed = append(exposed, e.Name())
 		}
 	}
-	return readable
+	return exposed
 }

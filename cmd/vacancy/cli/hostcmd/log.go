@@ -33,8 +33,8 @@ what the host published.`,
 	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
 }
 
-// logFlags contains the flags of the commands that verify a log.
-type logFlags struct {
+// verifyLogFlags contains the flags of the commands that verify a log.
+type verifyLogFlags struct {
 	where                   kit.HostFlags
 	identityName            string
 	sinceFile, hostID       string
@@ -42,7 +42,7 @@ type logFlags struct {
 }
 
 // addVerifyFlags adds the flags of a command that verifies a log.
-func (f *logFlags) addVerifyFlags(cmd *cobra.Command) {
+func (f *verifyLogFlags) addVerifyFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.sinceFile, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
 	fs.StringVar(&f.hostID, "host-id", "", "the id of the host that must have signed (default: the id that signed before)")
@@ -52,7 +52,7 @@ func (f *logFlags) addVerifyFlags(cmd *cobra.Command) {
 }
 
 func logVerifyCommand(a *kit.App) *cobra.Command {
-	var f logFlags
+	var f verifyLogFlags
 	cmd := &cobra.Command{
 		Use:   "verify [URL]",
 		Short: "Verify that a host's log is correct and append-only",
@@ -86,7 +86,7 @@ as the proof.`,
 }
 
 func logCosignCommand(a *kit.App) *cobra.Command {
-	var f logFlags
+	var f verifyLogFlags
 	cmd := &cobra.Command{
 		Use:   "cosign [URL]",
 		Short: "Verify a host's log and cosign its checkpoint",
@@ -147,7 +147,7 @@ host's signature is verified.
 			if err != nil {
 				return err
 			}
-			c, cosignatures, err := translog.Open(note)
+			c, cosignatures, err := translog.VerifyCheckpoint(note)
 			if err != nil {
 				return err
 			}
@@ -159,8 +159,8 @@ host's signature is verified.
 	return cmd
 }
 
-// followedLog is a log that a command verifies. The log must continue the checkpoint (a signed root of
-// the log) that an earlier command verified and stored.
+// followedLog is a log that a command verifies. The log must continue the checkpoint (a signed root
+// of the log) that an earlier command verified and stored.
 type followedLog struct {
 	witness.Follower
 	app          *kit.App
@@ -171,7 +171,7 @@ type followedLog struct {
 	progressLine *kit.ProgressLine
 }
 
-func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*followedLog, error) {
+func openLog(a *kit.App, ctx context.Context, f verifyLogFlags, args []string) (*followedLog, error) {
 	url, err := a.RegistryURL(ctx, kit.OptionalArgument(args), f.where)
 	if err != nil {
 		return nil, err
@@ -207,8 +207,8 @@ func newLogClient(a *kit.App, url string) witness.HTTP {
 	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTPTransport(logTimeout), URL: url, Now: a.Now}}
 }
 
-// verifyAndSave verifies the log and stores its checkpoint. If the log is forked, it stores the proof of
-// the fork.
+// verifyAndSave verifies the log and stores its checkpoint. If the log is forked, it stores the
+// proof of the fork.
 func (l *followedLog) verifyAndSave(ctx context.Context) (logResult, error) {
 	report, err := l.Verify(ctx, l.previous, l.allEvents)
 	l.progressLine.Clear()

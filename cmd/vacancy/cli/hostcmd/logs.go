@@ -32,11 +32,11 @@ $VACANCY_KEY, or to the operator.
 
 Without TASK, show the log of the host in a data directory: a line per call with caller, vacant,
 number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
-A call has its line when it ends, however long it takes. A request that asks for its state,
-or sends it again, has none. A message that is sent again after a refusal, or after a failure
-of the host before the call was accepted, is a new try with a line of its own: refused, then
-failed, then answered are three lines, and one call that failed, one refusal and one answer.
-A message that was accepted is decided once; to try again, send a new message.
+The line of a call is written when the call ends. Requests that ask for its state, or send it
+again, have no line. If a call is refused, or if the host fails before it accepts the call, the
+same message may be sent again, and each try has its own line: a message that is refused, then
+fails and then is answered has three lines, and counts as a refusal, a failure and an answer.
+An accepted message is decided once; to try again, send a new message.
 
 VACANT limits the log to the calls of one vacant. --failed limits it to failures of agents
 and of the host, --refused to calls that were refused by the fault of their callers or that
@@ -117,7 +117,7 @@ func printLogs(a *kit.App, ctx context.Context, f logsFlags, vacant string) erro
 		if err != nil || !f.follow {
 			return err
 		}
-		if cloud.Wait(ctx, FollowInterval) != nil {
+		if cloud.Sleep(ctx, FollowInterval) != nil {
 			return nil
 		}
 	}

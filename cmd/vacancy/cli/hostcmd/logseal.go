@@ -91,6 +91,6 @@ func fetchCheckpoint(a *kit.App, ctx context.Context, url string) (translog.Chec
 	if err != nil {
 		return translog.Checkpoint{}, err
 	}
-	c, _, err := translog.Open(note)
+	c, _, err := translog.VerifyCheckpoint(note)
 	return c, err
 }

@@ -92,8 +92,8 @@ func pageURL(a *kit.App, ctx context.Context, where kit.HostFlags, args []string
 	return url, nil
 }
 
-// browserCommand returns the program that opens a URL. It returns nil if the user would not see the page,
-// for example in an SSH session.
+// browserCommand returns the program that opens a URL. It returns nil if the user would not see the
+// page, for example in an SSH session.
 func browserCommand(env map[string]string) []string {
 	if env["SSH_CONNECTION"] != "" {
 		return nil

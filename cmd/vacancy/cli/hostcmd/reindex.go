@@ -30,9 +30,8 @@ func reindexCommand(a *kit.App) *cobra.Command {
 index needs this: a host keeps its index up to date and rebuilds an index that it cannot
 read.
 
-The old index stays until the new one is complete: a host that is running rebuilds it,
-and answers searches from the old one until then. With --host aws the stage's indexer rebuilds it, with your AWS credentials,
-and searches use the old index until then.`,
+Searches use the old index until the new one is complete. A running host rebuilds its index
+itself. With --host aws the stage's indexer rebuilds it, with your AWS credentials.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,

@@ -21,7 +21,7 @@ import (
 )
 
 func restoreCommand(a *kit.App) *cobra.Command {
-	var data, identity, passphraseFile string
+	var data, identityFile, passphraseFile string
 	var noUpgrade bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
@@ -38,17 +38,17 @@ A backup of an earlier vacancy is upgraded; FILE is not changed.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return restore(a, cmd.Context(), args[0], data, identity, passphraseFile, noUpgrade)
+			return restore(a, cmd.Context(), args[0], data, identityFile, passphraseFile, noUpgrade)
 		},
 	}
-	cmd.Flags().StringVar(&identity, "identity", "", "a file with the secret key of age, for a backup made for a recipient")
+	cmd.Flags().StringVar(&identityFile, "identity", "", "a file with the secret key of age, for a backup made for a recipient")
 	addPassphraseFlag(cmd.Flags(), &passphraseFile)
 	kit.AddNoUpgradeFlag(cmd.Flags(), &noUpgrade)
 	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFile string, noUpgrade bool) error {
+func restore(a *kit.App, ctx context.Context, path, data, identityFile, passphraseFile string, noUpgrade bool) error {
 	dir, err := a.DataDir(data)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 		return problem.Wrap(problem.NotFound, err, "%s cannot be read: %v", path, err)
 	}
 	defer f.Close()
-	key, err := backupKey(a, ctx, identity, passphraseFile)
+	key, err := backupKey(a, ctx, identityFile, passphraseFile)
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,9 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 }
 
 // backupKey returns the key that decrypts a backup.
-func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string) (age.Identity, error) {
-	if identity != "" {
-		f, err := os.Open(identity)
+func backupKey(a *kit.App, ctx context.Context, identityFile, passphraseFile string) (age.Identity, error) {
+	if identityFile != "" {
+		f, err := os.Open(identityFile)
 		if err != nil {
 			return nil, problem.Wrap(problem.NotFound, err, "--identity: %v", err)
 		}
@@ -155,8 +155,9 @@ func restoreToDir(a *kit.App, ctx context.Context, dir string, archive io.Reader
 	return r, err
 }
 
-// replaceDataDir renames the restored directory to dir, the data directory. If dir exists, it may contain
-// the only key of another host, so replaceDataDir first renames it and returns its new path.
+// replaceDataDir renames the restored directory to dir, the data directory. If dir exists, it may
+// contain the only key of another host, so replaceDataDir first renames it and returns its new
+// path.
 func replaceDataDir(tempDir, dir string) (previousDir string, err error) {
 	if standalone.FileExists(dir) {
 		previousDir = dir + ".before"
@@ -193,7 +194,7 @@ type restoreResult struct {
 func (r restoreResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s is restored to its state at %s; calls since then are lost\n", kit.EscapeLine(r.Data), kit.FormatTime(r.CreatedAt))
 	if r.PreviousDir != "" {
-		fmt.Fprintf(w, "the files that were there are in %s\n", kit.EscapeLine(r.PreviousDir))
+		fmt.Fprintf(w, "the previous files are in %s\n", kit.EscapeLine(r.PreviousDir))
 	}
 	restoredResult{Data: r.Data, Vacants: r.Vacants, RefusedUntil: r.RefusedUntil, callCommand: r.callCommand}.Print(w)
 }

@@ -79,12 +79,12 @@ tables.`,
 // newRestoredResult returns the result for a remote host, which is named as the user named it.
 func newRestoredResult(a *kit.App, host *kit.RemoteHost, summary admin.Restored) restoredResult {
 	if host.AWS {
-		return restoredResult{Host: kit.HostAWS, Stage: host.Stage, Vacants: summary.Vacants, RefusedUntil: summary.Until, callCommand: a.FormatCommand("call")}
+		return restoredResult{Host: kit.HostAWS, Stage: host.Stage, Vacants: summary.VacantCount, RefusedUntil: summary.LatestFloor, callCommand: a.FormatCommand("call")}
 	}
-	return restoredResult{Host: host.Record.URL, Vacants: summary.Vacants, RefusedUntil: summary.Until, callCommand: a.FormatCommand("call")}
+	return restoredResult{Host: host.Record.URL, Vacants: summary.VacantCount, RefusedUntil: summary.LatestFloor, callCommand: a.FormatCommand("call")}
 }
 
-// restoredResult contains the number of vacants that now refuse messages signed up to Until.
+// restoredResult contains the number of vacants that now refuse messages signed up to RefusedUntil.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
 	Host    string `json:"host,omitempty"`  // name or URL that the user typed

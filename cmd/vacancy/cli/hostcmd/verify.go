@@ -32,10 +32,10 @@ read with your AWS credentials, at --read-units a second, and the keys are check
 Calls may arrive during the check. An account that pays for calls in each of five readings is
 compared only within the amounts of these calls, which the last lines say.
 
-With FILE it checks a file offline. Of an export: that the seed is the id's key, that the
-card and every logbook entry are signed by it and linked, and that the chain states are
-whole. Of a history of vacancy chain --json: that its calls and answers are linked, bound
-to each other, and signed by their senders.
+With FILE it checks a file offline. In an export, it checks that the seed is the id's key,
+that this key signed the card and all logbook entries, that the entries are linked, and that
+the chain states are complete. In a history of vacancy chain --json, it checks that calls and
+answers are linked, bound to each other, and signed by their senders.
 
 It reports every part and exits with 1 if one is broken.`,
 		Example: `  vacancy verify

@@ -57,8 +57,8 @@ func (a *App) WithAccountKey(baseURL string, f func(op.Client) error) error {
 	return err
 }
 
-// WithWorker runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API that
-// manages these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
+// WithWorker runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API
+// that manages these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
 func (a *App) WithWorker(ctx context.Context, where HostFlags, f func(work *workclient.Worker, vacants op.Client) error) error {
 	if a.Env[AccountKeyEnv] == "" {
 		return a.WithAdmin(where, false, func(c *AdminAPI) error {
@@ -183,8 +183,8 @@ func (a *App) AccountKeyFor(ctx context.Context, where HostFlags, rawURL string)
 	return key, nil
 }
 
-// ParseSpendingLimit parses a flag that limits spending. It returns 0 if the flag was not given, and refuses
-// a limit of 0, because 0 means that there is no limit.
+// ParseSpendingLimit parses a flag that limits spending. If the flag was not given, it returns 0, which means no limit.
+// It therefore refuses a limit of 0 that the user typed.
 func ParseSpendingLimit(isSet func(string) bool, flag, text string) (money.Amount, error) {
 	if !isSet(flag) {
 		return 0, nil

@@ -23,8 +23,8 @@ type AdminAPI struct {
 	admin.Client
 	Remote *RemoteHost // nil for a data directory
 	close  func() error
-	// InProcess is true if this process serves the admin API, because no host runs in the data
-	// directory. Only the admin API is then served, and vacants do not answer calls.
+	// InProcess is true if no host runs in the data directory, so that this process serves the
+	// admin API. Vacants then do not answer calls.
 	InProcess bool
 }
 
@@ -34,7 +34,8 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 
 func AddVacantListHint(err error) error {
 	if problem.Is(err, problem.NotFound) {
-		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
+		text := problem.AsError(err).Text()
+		if strings.Contains(text, "vacant ") && strings.Contains(text, " here") || strings.Contains(text, "name of a vacant on this host") {
 			return WithHint(err, "vacancy list")
 		}
 	}
@@ -68,9 +69,9 @@ func (a *App) DialAdmin(where HostFlags) (*AdminAPI, error) {
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, noClose, false}, err
 }
 
-// openAdmin finds the admin API of a host. The last parameter says whether a missing host is created
-// by the first request that stores something. Otherwise a missing host is an error, because --data
-// may be mistyped.
+// openAdmin finds the admin API of a host. If createIfMissing is true, the first request that
+// stores something creates a missing host. Otherwise a missing host is an error, because --data may
+// be mistyped.
 func (a *App) openAdmin(where HostFlags, createIfMissing bool) (*AdminAPI, error) {
 	c, err := a.DialAdmin(where)
 	if !errors.Is(err, serve.ErrNoHost) {

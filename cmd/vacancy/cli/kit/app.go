@@ -50,7 +50,7 @@ type App struct {
 	Piped   bool // standard input is a file or a pipe
 	JSON    bool // --json: each result and each error is one object
 	// rootCAs contains the system's certificate authorities and the certificates of --ca or
-	// $VACANCY_CA. If neither is set, roots is nil, and clients use the system's authorities.
+	// $VACANCY_CA. If neither is set, rootCAs is nil, and clients use the system's authorities.
 	rootCAs *x509.CertPool
 	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
 	// without --log. If it is logJSON, every line on standard error is JSON.
@@ -65,8 +65,8 @@ type App struct {
 	Seams Seams
 }
 
-// bomReader is a reader that skips the byte order mark with which some shells begin standard
-// input. Callers must pass Read a buffer that has room for the mark.
+// bomReader is a reader that skips the byte order mark that some shells write at the start of
+// standard input. Callers must pass Read a buffer that has room for the mark.
 type bomReader struct {
 	io.Reader
 	started bool
@@ -92,8 +92,8 @@ func (s Seams) Run(ctx context.Context, root func(*App) *cobra.Command, args []s
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// After the first interrupt, signals get their default effect, so that a second interrupt ends
-	// a command that hangs.
+	// A command may hang after the first interrupt. Restore the default effect of signals, so that
+	// a second interrupt ends the process.
 	context.AfterFunc(ctx, stop)
 	a := &App{Piped: true, In: bufio.NewReader(&bomReader{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if f, ok := stdin.(*os.File); ok {
@@ -164,7 +164,7 @@ func (a *App) CheckSubcommand(cmd *cobra.Command, args []string) error {
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
-// flagSynonyms maps flag names that other programs use to the flag of this program with that effect.
+// flagSynonyms maps flag names of other programs to the equivalent flags of this program.
 var flagSynonyms = []struct {
 	words       []string
 	flag, value string

@@ -21,8 +21,8 @@ func (a *App) AskToConfirm(ctx context.Context, question, word string) error {
 }
 
 // AskLine prints a question on standard error and returns the trimmed answer, or "" at the end of
-// the input. It also returns when ctx ends. The read from the terminal then continues, and the next
-// question gets its line.
+// the input. If ctx ends first, AskLine returns an error, but the read from the terminal continues.
+// The next call of AskLine then returns the line of this read.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
 	if a.pendingLine == nil { // otherwise the read of an interrupted question is still in progress

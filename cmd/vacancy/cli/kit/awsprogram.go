@@ -21,9 +21,9 @@ import (
 // awsProgram is the name of this program with the AWS SDK: cmd/vacancy-aws.
 const awsProgram = "vacancy-aws"
 
-// errNeedsAWS is returned by a command that needs AWS in a program without the AWS SDK, before the
-// command has read or changed anything. Run then replaces the program by awsProgram, with the same
-// arguments.
+// errNeedsAWS is the error of a command that needs AWS in a program without the AWS SDK. Run then
+// replaces the program by awsProgram, with the same arguments. A command must therefore return
+// errNeedsAWS before it reads or changes anything.
 var errNeedsAWS = errors.New("this program has no AWS SDK")
 
 func (a *App) RequireAWS() error {
@@ -33,9 +33,9 @@ func (a *App) RequireAWS() error {
 	return checkSameBuild(a.Env[buildIDEnv], BuildID())
 }
 
-// CheckRegion returns an error if this program has no AWS SDK and no Region can be known: neither
-// an environment variable nor the stage's record names one, and no AWS config file exists. Without
-// this check, awsProgram might be built only to report the same error.
+// CheckRegion returns an error if neither the environment nor the stage's record names a Region and
+// no AWS config file exists. In a program with the AWS SDK, it returns nil. It saves the build of
+// awsProgram, which would report the same error.
 func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil
@@ -67,9 +67,9 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	return c, nil
 }
 
-// replaceWithAWSProgram replaces this process by awsProgram: the program next to this one, or one built from
-// the checkout that contains the working directory. It returns only if it fails or the system
-// cannot replace a process. In the latter case it returns the exit code of the other program.
+// replaceWithAWSProgram replaces this process by awsProgram: the program next to this one, or one
+// built from the checkout that contains the working directory. After a success, the function does
+// not return. If the system cannot replace a process, it runs awsProgram and returns its exit code.
 func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, error) {
 	name := awsProgram
 	if runtime.GOOS == "windows" {
@@ -83,7 +83,7 @@ func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, er
 	if !standalone.FileExists(path) {
 		checkoutDir, err := a.FindCheckout()
 		if err != nil {
-			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
+			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither next to %s nor in a checkout here", name, filepath.Base(self))
 			return 0, WithHint(err, "go install ./cmd/... in a checkout's folder")
 		}
 		if path, err = a.buildAWSProgram(ctx, checkoutDir, name); err != nil {
@@ -93,8 +93,8 @@ func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, er
 	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), buildIDEnv+"="+BuildID(), programEnv+"="+a.startCommand))
 }
 
-// buildIDEnv names the variable that tells awsProgram from which commit or release the replaced
-// program was built.
+// buildIDEnv names the variable with the commit or release of the replaced program. awsProgram
+// compares it with its own build.
 const buildIDEnv = "VACANCY_BUILT"
 
 func checkSameBuild(replacedBuild, ownBuild string) error {
@@ -102,7 +102,7 @@ func checkSameBuild(replacedBuild, ownBuild string) error {
 	if replacedBuild == "" || ownBuild == "" || replacedBuild == ownBuild {
 		return nil
 	}
-	err := problem.New(problem.Conflict, "vacancy was built from %.40s, and %s beside it from %.40s", replacedBuild, awsProgram, ownBuild)
+	err := problem.New(problem.Conflict, "vacancy was built from %.40s, but %s next to it from %.40s", replacedBuild, awsProgram, ownBuild)
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
 }
 

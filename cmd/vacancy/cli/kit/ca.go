@@ -28,8 +28,8 @@ func AddCAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// PrepareCommand records the command of this run. If the command has the flag --ca, it also loads the
-// certificates from the file in the flag or in $VACANCY_CA.
+// PrepareCommand records the command of this run. If the command has the flag --ca, it also loads
+// the certificates from the file in the flag or in $VACANCY_CA.
 func (a *App) PrepareCommand(cmd *cobra.Command) error {
 	a.currentCommand = cmd
 	f := cmd.Flags().Lookup(caFlag)
@@ -69,7 +69,7 @@ func addCertificates(roots *x509.CertPool, source, path string) error {
 	case err != nil:
 		return usageError("%s", err)
 	}
-	added := 0
+	certCount := 0
 	for rest := b; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -80,13 +80,13 @@ func addCertificates(roots *x509.CertPool, source, path string) error {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return usageError("certificate %d cannot be read: %s", added+1, problem.PlainMessage(err))
+			return usageError("certificate %d cannot be read: %s", certCount+1, problem.PlainMessage(err))
 		}
 		roots.AddCert(cert)
-		added++
+		certCount++
 	}
 	switch {
-	case added > 0:
+	case certCount > 0:
 		return nil
 	case len(bytes.TrimSpace(b)) == 0:
 		return usageError("expected certificates in PEM, got an empty file")

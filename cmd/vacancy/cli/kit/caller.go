@@ -24,9 +24,9 @@ func (a *App) NewDispatcher(self Signer, transport *dispatch.HTTP, timeout time.
 	}
 }
 
-// WarnIfVacantChanged warns if the address of a target led to another vacant in an earlier call, and returns
-// the id of that vacant, or nil. It stores the addresses in the user's directory. If the directory
-// cannot be read or written, it does not warn.
+// WarnIfVacantChanged warns if the address of a target led to another vacant in an earlier call. It
+// returns the id of the earlier vacant, or nil. It stores the addresses in the user's directory. If
+// the directory cannot be read or written, it does not warn.
 func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *identity.ID {
 	dir, err := a.VacancyHome()
 	if err != nil {
@@ -46,8 +46,8 @@ func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *ident
 }
 
 // ChooseDemoSigner returns the identity that signs the first call of a new host. It works like
-// App.ChooseSigner, but if there are several identities and none is the default, it chooses one instead
-// of failing.
+// App.ChooseSigner, but if there are several identities and none is the default, it chooses one
+// instead of failing.
 func (a *App) ChooseDemoSigner(ctx context.Context) (Signer, error) {
 	dir, err := a.IdentityDir()
 	if err != nil {
@@ -57,15 +57,15 @@ func (a *App) ChooseDemoSigner(ctx context.Context) (Signer, error) {
 	if err != nil {
 		return Signer{}, err
 	}
-	chosen, _, err := dir.Default()
+	chosenName, _, err := dir.Default()
 	if err != nil || a.Env["VACANCY_AS"] != "" || len(names) < 2 {
 		return a.ChooseSigner(ctx, "")
 	}
-	if chosen == "" {
-		chosen = names[0]
+	if chosenName == "" {
+		chosenName = names[0]
 		if slices.Contains(names, defaultIdentity) {
-			chosen = defaultIdentity
+			chosenName = defaultIdentity
 		}
 	}
-	return a.ChooseSigner(ctx, chosen)
+	return a.ChooseSigner(ctx, chosenName)
 }

@@ -16,7 +16,7 @@ type Group struct {
 	Commands func(*App) []*cobra.Command
 }
 
-// ParentCommand makes cmd the parent of commands. Without a subcommand, cmd prints its help.
+// ParentCommand makes cmd the parent of commands. If the user names no subcommand, cmd prints its help.
 func (a *App) ParentCommand(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = a.CheckSubcommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -36,9 +36,9 @@ func SetArgumentChecks(commands ...*cobra.Command) {
 	}
 }
 
-// countArguments returns how many arguments a usage line allows. NAME is required, [NAME] is optional,
-// and NAME... may be repeated. maxArgs is -1 if there is no limit. The count ends at the first flag
-// or shell redirection.
+// countArguments returns how many arguments a usage line allows. NAME is required, [NAME] is
+// optional, and NAME... may be repeated. maxArgs is -1 if there is no limit. The count ends at the
+// first flag or shell redirection.
 func countArguments(use string) (minArgs, maxArgs int) {
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "--") || word == "<" {
@@ -55,7 +55,8 @@ func countArguments(use string) (minArgs, maxArgs int) {
 	return minArgs, maxArgs
 }
 
-// operatorArguments lists the arguments in usage lines that name objects on the operator's own host.
+// operatorArguments lists the arguments in usage lines that name objects on the operator's own
+// host.
 var operatorArguments = []string{"VACANT", "CHILD", "PARENT", "FROM", "TO", "TENANT"}
 
 func OptionalArgument(args []string) string {
@@ -65,8 +66,8 @@ func OptionalArgument(args []string) string {
 	return args[0]
 }
 
-// ArgumentCheck returns a check of the number of arguments. If maxArgs < 0, the number is unlimited.
-// The error's hint is the usage line.
+// ArgumentCheck returns a check of the number of arguments. If maxArgs < 0, the number is
+// unlimited. The error's hint is the usage line.
 func ArgumentCheck(minArgs, maxArgs int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		// Refuse a URL where the usage line expects the name of an object on the operator's own

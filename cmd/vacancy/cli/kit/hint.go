@@ -20,15 +20,15 @@ type HintedError struct {
 
 func (h *HintedError) Unwrap() error { return h.error }
 
-// WithHint adds a hint to err. Most hints are a command, which a comma, a colon or a # may separate
-// from further words. App.Hint adds the host and identity flags of this run to the commands of a
-// hint that begins with a command.
+// WithHint adds a hint to err. Most hints are a command, and a comma, a colon or a # may begin a
+// remark after the command. If a hint begins with a command, App.Hint adds the host and identity
+// flags of this run to the commands in the hint.
 func WithHint(err error, format string, args ...any) error {
 	return &HintedError{err, fmt.Sprintf(format, args...)}
 }
 
-// commandInHint matches a command in a hint: the program and its words, up to punctuation before a
-// space, a comment or an operator of the shell.
+// commandInHint matches a command in a hint. The match ends before a comment, a shell operator, or
+// punctuation at the end of a word.
 var commandInHint = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"(?:\\.|[^"\\])*"|\\.))+)+`)
 
 func (a *App) Hint(err error) string {
@@ -59,12 +59,13 @@ func (a *App) Hint(err error) string {
 	})
 }
 
-// leadingCommand matches a hint that begins with a command, which is for the user of this run.
-// The commands in other hints are for another person, such as the operator.
+// leadingCommand matches a hint that begins with a command. Such a hint is for the user of this
+// run. The commands in other hints are for another person, such as the operator.
 var leadingCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// repeatTypedFlags returns the host, identity and certificate flags that the user typed for the running
-// command and that the hinted command also has. It omits flags that line contains or replaces.
+// repeatTypedFlags returns the host, identity and certificate flags that the user typed for the
+// running command and that the hinted command also has. It omits flags that line contains or
+// replaces.
 func repeatTypedFlags(runningCmd, hintedCmd *cobra.Command, line string) (flags string) {
 	hasFlag := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {
@@ -77,9 +78,9 @@ func repeatTypedFlags(runningCmd, hintedCmd *cobra.Command, line string) (flags 
 		name string
 		skip bool
 	}{{"data", hasHost}, {"host", hasHost || strings.Contains(line, "://")}, {"stage", hasHost}, {"as", hasFlag("as")}, {caFlag, hasFlag(caFlag)}} {
-		typed, targetFlag := runningCmd.Flags().Lookup(flag.name), hintedCmd.Flags().Lookup(flag.name)
-		if !flag.skip && typed != nil && typed.Changed && targetFlag != nil {
-			flags += " --" + flag.name + " " + ShellWord(typed.Value.String())
+		typedFlag, targetFlag := runningCmd.Flags().Lookup(flag.name), hintedCmd.Flags().Lookup(flag.name)
+		if !flag.skip && typedFlag != nil && typedFlag.Changed && targetFlag != nil {
+			flags += " --" + flag.name + " " + ShellWord(typedFlag.Value.String())
 		}
 	}
 	return flags

@@ -85,5 +85,5 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	return host, err
 }
 
-// upgradeProgressDelay is the running time after which an upgrade shows its progress.
+// upgradeProgressDelay is the time before an upgrade shows its progress.
 const upgradeProgressDelay = time.Second

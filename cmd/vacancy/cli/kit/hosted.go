@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// FindHostedTarget finds a vacant by its name or id on the chosen host. If the vacant does not exist,
-// it returns nil and an error of kind NotFound.
+// FindHostedTarget finds a vacant by its name or id on the chosen host. If the vacant does not
+// exist, it returns nil and an error of kind NotFound.
 func (a *App) FindHostedTarget(ctx context.Context, transport dispatch.Getter, ref string, where HostFlags) (*dispatch.Target, error) {
 	host, err := a.FindRemoteHost(where)
 	if err != nil {
@@ -54,9 +54,9 @@ func (a *App) FindHostedTarget(ctx context.Context, transport dispatch.Getter, r
 	return t, err
 }
 
-// findRemoteTarget finds a vacant of a remote host through its public card or else, with the
-// operator's key, through the admin API, which also finds closed children. The target has the
-// host's URL, even if its card names another one.
+// findRemoteTarget finds a vacant of a remote host through its public card. If the card is missing
+// and the operator's key is known, it asks the admin API, which also finds closed children. The
+// target has the host's URL, even if its card names another URL.
 func (a *App) findRemoteTarget(ctx context.Context, transport dispatch.Getter, ref string, host *RemoteHost) (*dispatch.Target, error) {
 	publicURL, err := host.RequireURL(host.Record.URL)
 	if err != nil {
@@ -80,8 +80,8 @@ func (a *App) findRemoteTarget(ctx context.Context, transport dispatch.Getter, r
 	return t, err
 }
 
-// PublicVacantURL returns the public URL of a vacant that the user named by its URL, or by its name or id
-// on a host that the user does not operate. ok is false for vacants of the user's own hosts.
+// PublicVacantURL returns the public URL of a vacant that the user named by its URL, or by its name
+// or id on a host that the user does not operate. ok is false for vacants of the user's own hosts.
 func (a *App) PublicVacantURL(where HostFlags, ref string) (url string, ok bool) {
 	if IsURL(ref) {
 		return ref, true
@@ -116,13 +116,13 @@ func (a *App) fetchPublicTarget(ctx context.Context, transport dispatch.Getter, 
 	}
 	if identity.IsShort(ref) {
 		client := &registryclient.Client{Transport: a.WithSearchURL(publicURL, a.HTTPTransport(0)), URL: publicURL}
-		found, err := client.Search(ctx, registryclient.Query{ShortID: ref, Limit: 2})
+		page, err := client.Search(ctx, registryclient.Query{ShortID: ref, Limit: 2})
 		if err != nil {
 			return nil, err
 		}
 		var matches []identity.ID
-		for i := range found.Matches {
-			if id := found.Matches[i].ID; id.Short() == ref {
+		for i := range page.Matches {
+			if id := page.Matches[i].ID; id.Short() == ref {
 				matches = append(matches, id)
 			}
 		}

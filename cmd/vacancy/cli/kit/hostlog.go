@@ -37,8 +37,8 @@ type hostLog struct {
 	names   *nameCache
 }
 
-// NewLogHandler returns a log handler that writes to standard error. Unless --log or --json selects JSON,
-// it also returns the handler as a humanLog.
+// NewLogHandler returns a log handler that writes to standard error. Unless --log or --json selects
+// JSON, it also returns the handler as a humanLog.
 func (a *App) NewLogHandler() (handler slog.Handler, human *humanLog, err error) {
 	switch a.logForm {
 	case "", logHuman, logJSON:
@@ -176,24 +176,24 @@ func (n *nameHandler) WithGroup(name string) slog.Handler {
 type nameCache struct {
 	now        func() time.Time
 	identities func() map[string]string
-	// identitiesChanged returns when an identity was last created or removed.
-	identitiesChanged func() time.Time
+	// statIdentities returns when an identity was last created or removed.
+	statIdentities func() time.Time
 
 	mu                sync.Mutex
 	vacants           func() map[string]string // lists the vacants; nil until SetVacants
 	identityNames     map[string]string        // names of identities by short id
-	identitiesModTime time.Time                // result of identitiesChanged at the last read of identities
-	lastStat          time.Time                // time of the last call of identitiesChanged
+	identitiesModTime time.Time                // result of statIdentities at the last read of identities
+	lastStat          time.Time                // time of the last call of statIdentities
 	vacantNames       map[string]string        // names of the host's vacants by short id
 	lastRead          time.Time                // time of the last read of all names
 	minReadPause      time.Duration            // minimum time between two reads for unknown vacants
 }
 
-// Names change, so they are read again when they are older than maxNameAge, and when a line has an
-// unknown vacant. A call with an unknown vacant waits for its read, and anybody can name unknown
-// vacants. Such reads are therefore at least minReadInterval apart, and take at most 1/readTimeShare of
-// the time. An unknown caller causes a stat of the identity directory, at most once per
-// minStatInterval. expire allows a new read at once only if the pause after the last one is at most
+// Names are read again after maxNameAge, and when a line has an unknown vacant. A call with an
+// unknown vacant waits for the read, and strangers can cause many such calls. Reads for unknown
+// vacants are therefore at least minReadInterval apart, and take at most 1/readTimeShare of the
+// time. An unknown caller causes a stat of the identity directory, at most once per
+// minStatInterval. expire has no effect if the pause after the last read is longer than
 // maxExpiredPause.
 const (
 	minStatInterval = 20 * time.Millisecond
@@ -210,7 +210,7 @@ func (a *App) newNameCache() *nameCache {
 			identityNames[id.Short()] = name
 		}
 		return identityNames
-	}, identitiesChanged: func() (modTime time.Time) {
+	}, statIdentities: func() (modTime time.Time) {
 		if dir, err := a.IdentityDir(); err == nil {
 			if info, err := os.Stat(dir.Dir); err == nil {
 				modTime = info.ModTime()
@@ -254,7 +254,7 @@ func (k *nameCache) findNames(callerID, vacantID string) (caller, vacant string)
 		k.lastStat = time.Now()
 		// The caller may be an identity that was just created. Strangers call often, so identities
 		// are read again only if their directory has changed.
-		if modTime := k.identitiesChanged(); !modTime.Equal(k.identitiesModTime) {
+		if modTime := k.statIdentities(); !modTime.Equal(k.identitiesModTime) {
 			k.identityNames, k.identitiesModTime = k.identities(), modTime
 			caller = k.identityNames[callerID]
 		}

@@ -27,9 +27,9 @@ func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
 			now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 			hosted := map[string]string{"aaaa": "demo"}
 			known := &nameCache{
-				now:               func() time.Time { return now },
-				identities:        func() map[string]string { return nil },
-				identitiesChanged: func() time.Time { return time.Time{} },
+				now:            func() time.Time { return now },
+				identities:     func() map[string]string { return nil },
+				statIdentities: func() time.Time { return time.Time{} },
 				vacants: func() map[string]string {
 					now = now.Add(tt.listing)
 					all := map[string]string{}

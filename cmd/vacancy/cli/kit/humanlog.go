@@ -233,8 +233,8 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// callAttrs returns the pair and the verdict of a record. It creates no LogEvent, because under load
-// most records are only counted.
+// callAttrs returns the pair and the verdict of a record. It creates no LogEvent, because under
+// load most records are only counted.
 func (h *humanLog) callAttrs(r slog.Record) (pair, verdict string) {
 	visit := func(a slog.Attr) bool {
 		switch a.Key {

@@ -45,8 +45,8 @@ func (a *App) ChooseExistingSigner(ctx context.Context, identityName string) (Si
 	return a.ChooseSigner(ctx, identityName)
 }
 
-// ChooseSigner chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a new
-// one named default. If there are several identities, a note says once that the default signs.
+// ChooseSigner chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a
+// new one named default. If there are several identities, a note says once that the default signs.
 // Several identities without a default are an error, because a signature by the wrong identity
 // cannot be undone.
 func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, error) {
@@ -62,28 +62,28 @@ func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, er
 	if err != nil {
 		return Signer{}, err
 	}
-	chosen, isAnnounced, err := dir.Default()
+	chosenName, isAnnounced, err := dir.Default()
 	switch {
 	case err != nil:
 		return Signer{}, err
 	case len(names) == 0:
 		return a.createDefaultIdentity(ctx, dir)
-	case chosen != "":
+	case chosenName != "":
 	case len(names) == 1:
-		chosen = names[0]
+		chosenName = names[0]
 	case slices.Contains(names, defaultIdentity):
-		chosen = defaultIdentity
+		chosenName = defaultIdentity
 	default:
 		err = problem.New(problem.Usage, "several identities, and none is the default: %s", strings.Join(names, ", "))
 		return Signer{}, WithHint(err, "vacancy id use %s", names[0])
 	}
 	if len(names) > 1 && !isAnnounced {
-		a.PrintNote("signed by the identity %s; %s changes the default, --as NAME chooses another", chosen, a.FormatCommand("id use NAME"))
-		if err := dir.SetDefault(chosen, true); err != nil {
+		a.PrintNote("signed by the identity %s; %s changes the default, --as NAME chooses another", chosenName, a.FormatCommand("id use NAME"))
+		if err := dir.SetDefault(chosenName, true); err != nil {
 			return Signer{}, err
 		}
 	}
-	id, err := dir.Open(chosen)
+	id, err := dir.Open(chosenName)
 	return Signer{Identity: id}, err
 }
 

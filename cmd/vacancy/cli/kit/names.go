@@ -22,7 +22,7 @@ func (n Names) NameOrText(text string) string {
 	return EscapeLine(text)
 }
 
-func (n Names) WithID(id identity.ID) string {
+func (n Names) NameAndID(id identity.ID) string {
 	if name := n[id]; name != "" {
 		return EscapeLine(name) + " (" + id.String() + ")"
 	}
@@ -44,9 +44,9 @@ func (a *App) IdentityNames() Names {
 	return names
 }
 
-// HostNames returns the names of the user's identities and of a host's vacants. If the client c of
-// the host is an AdminAPI, HostNames lists the vacants that the client administers. Otherwise it
-// fetches the agent cards of the given vacants, but of at most maxNameCards.
+// HostNames returns the names of the user's identities and of a host's vacants. If c is an
+// AdminAPI, HostNames lists all vacants that c administers. Otherwise it fetches the agent cards of
+// vacants, at most maxNameCards.
 func (a *App) HostNames(ctx context.Context, where HostFlags, c op.Client, vacants []identity.ID) Names {
 	names := a.IdentityNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTimeout)

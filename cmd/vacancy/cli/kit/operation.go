@@ -25,11 +25,11 @@ type Operation[In, Out any] struct {
 	AddFlags func(*pflag.FlagSet) // adds the command's own flags
 	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
 	Request func(Request) (In, error)
-	// AppendPage collects the pages of a list. It appends page to all, changes in to request the next page,
-	// and returns false after the last page. If Next is nil, the answer is one page.
+	// AppendPage collects the pages of a list. It appends page to all, changes in to request the next
+	// page, and returns false after the last page. If AppendPage is nil, the answer is one page.
 	AppendPage func(in *In, all *Out, page Out) (more bool)
 	Print      func(io.Writer, Out) // writes the answer for people
-	// JSONObject returns the object of --json. If Object is nil, the answer is that object.
+	// JSONObject returns the object of --json. If JSONObject is nil, the answer is that object.
 	JSONObject func(Out) any
 	// AddHint adds a hint to an error of the operation.
 	AddHint func(Request, error) error
@@ -57,7 +57,7 @@ type Request struct {
 
 func (q Request) Account() account.Ref { return account.Ref{Account: q.Tenant} }
 
-func (q Request) OfTenant() admin.TenantRef { return admin.TenantRef{Tenant: q.Tenant} }
+func (q Request) TenantRef() admin.TenantRef { return admin.TenantRef{Tenant: q.Tenant} }
 
 // API is an API of a host, together with the flags that choose the host.
 type API interface {
@@ -154,8 +154,8 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 }
 
 // NewAccountAPI returns the API of accounts. If the command's first argument is TENANT or [TENANT],
-// operators use it to name the account. Without this argument, the key in $VACANCY_KEY selects the
-// account.
+// operators use it to name the account. If there is no argument, the key in $VACANCY_KEY selects
+// the account.
 func NewAccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

@@ -31,8 +31,8 @@ func (a *App) Print(value any, printText func(io.Writer)) error {
 
 func (a *App) PrintResult(r Result) error { return a.Print(r, r.Print) }
 
-// PrintNote prints a remark for people on standard error. The remark is suppressed if --json is set, so
-// the result must contain the same fact for programs.
+// PrintNote prints a remark for people on standard error. The remark is suppressed if --json is
+// set, so the result must contain the same fact for programs.
 func (a *App) PrintNote(format string, args ...any) {
 	switch {
 	case a.JSON:

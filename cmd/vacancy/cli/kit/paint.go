@@ -21,7 +21,7 @@ const (
 	Dim     Shade = "\x1b[2m"
 	Bold    Shade = "\x1b[1m"
 
-	normal = "\x1b[0m"
+	resetShade = "\x1b[0m"
 )
 
 // terminal is a writer to a terminal.
@@ -59,7 +59,7 @@ func Paint(w io.Writer, shade Shade, text string) string {
 		return text
 	}
 	padding := len(text) - len(strings.TrimRight(text, " "))
-	return string(shade) + text[:len(text)-padding] + normal + text[len(text)-padding:]
+	return string(shade) + text[:len(text)-padding] + resetShade + text[len(text)-padding:]
 }
 
 func PaintState(w io.Writer, s lifecycle.State, text string) string {
@@ -79,7 +79,8 @@ func PaintVerdict(w io.Writer, ok bool, text string) string {
 	return Paint(w, Bad, text)
 }
 
-// FitLine truncates the line of a table to the width of a terminal, so that each row stays on one line.
+// FitLine truncates the line of a table to the width of a terminal, so that each row stays on one
+// line.
 func FitLine(w io.Writer, line string) string {
 	t, ok := w.(terminal)
 	if !ok || t.width < 2 {
@@ -103,7 +104,7 @@ func FitLine(w io.Writer, line string) string {
 	}
 	ellipsis := "…"
 	if t.colours {
-		ellipsis = normal + ellipsis
+		ellipsis = resetShade + ellipsis
 	}
 	return line[:cutOffset] + ellipsis
 }
@@ -115,9 +116,9 @@ func escapeLength(s string) int {
 	return strings.IndexByte(s, 'm') + 1
 }
 
-// WrapText breaks the lines of a text that are longer than the width of a terminal, at spaces. A broken
-// line continues at its indent, or in a table at the second column. Indented commands are not
-// broken, because people copy them.
+// WrapText breaks the lines of a text that are longer than the width of a terminal, at spaces. A
+// broken line continues at its indent, or in a table at the second column. Indented commands are
+// not broken, because people copy them.
 func WrapText(w io.Writer, text string) string {
 	t, ok := w.(terminal)
 	if !ok || t.width < minWrapWidth {
@@ -141,8 +142,8 @@ func WrapText(w io.Writer, text string) string {
 	return b.String()
 }
 
-// joinParagraphs puts each paragraph that has a line longer than the width of a terminal on one
-// line. Indented lines are a list or a table, and do not belong to a paragraph.
+// joinParagraphs joins the lines of each paragraph in which a line is longer than width. It keeps
+// indented lines, because they form lists and tables.
 func joinParagraphs(text string, width int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
@@ -169,9 +170,10 @@ func joinParagraphs(text string, width int) string {
 // minWrapWidth is the minimum width at which lines are broken.
 const minWrapWidth = 20
 
-// hangingIndent returns the indent of the lines that continue a broken line: the start of the
-// line's second column if it is in the left half of the terminal, the line's own indent plus four
-// if the second column is further right, or the line's own indent if the line has only one column.
+// hangingIndent returns the indent of the lines that continue a broken line. It is the start of the
+// line's second column if this column begins in the left half of the terminal. If it begins further
+// right, the indent is four more than the line's own indent. A line with only one column keeps its
+// own indent.
 func hangingIndent(line string, width int) int {
 	lineIndent := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[lineIndent:], "  "); gap > 0 {

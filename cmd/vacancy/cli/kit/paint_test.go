@@ -34,7 +34,7 @@ func TestColoursGoOnlyToTerminals(t *testing.T) {
 	for s, shade := range map[lifecycle.State]Shade{
 		lifecycle.Local: Good, lifecycle.Active: Good, lifecycle.Hibernating: Caution, lifecycle.Stale: Caution, lifecycle.Sunk: Bad, lifecycle.Archived: Bad,
 	} {
-		if got := PaintState(on, s, string(s)); got != string(shade)+string(s)+normal {
+		if got := PaintState(on, s, string(s)); got != string(shade)+string(s)+resetShade {
 			t.Errorf("State(%s) = %q", s, got)
 		}
 	}
@@ -43,7 +43,7 @@ func TestColoursGoOnlyToTerminals(t *testing.T) {
 func TestRowsFitTheTerminal(t *testing.T) {
 	row := "fox  \x1b[32mLOCAL\x1b[0m  aaaaaaaaaaaa  answers lettersé of customers"
 	for columns, want := range map[int]string{
-		0: row, 200: row, 14: "fox  \x1b[32mLOCAL\x1b[0m  a" + normal + "…", 7: "fox  \x1b[32mL" + normal + "…",
+		0: row, 200: row, 14: "fox  \x1b[32mLOCAL\x1b[0m  a" + resetShade + "…", 7: "fox  \x1b[32mL" + resetShade + "…",
 	} {
 		if got := FitLine(terminal{colours: true, width: columns}, row); got != want {
 			t.Errorf("in %d columns: %q, want %q", columns, got, want)

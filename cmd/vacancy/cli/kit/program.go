@@ -15,17 +15,17 @@ import (
 // programName is the name of the program in help, errors, hints and notes.
 const programName = "vacancy"
 
-// programEnv names the variable with the command that starts the program that awsProgram replaces.
+// programEnv names the variable with the start command of the program that awsProgram replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// findStartCommand returns the command that starts the program file self again: its name if PATH leads to
-// the file, a "go run" command if "go run" built the file in the working directory dir, or
-// otherwise its path. The first parameter is os.Args[0].
+// findStartCommand returns the command that starts the program file self again. It is the file's
+// name if PATH leads to the file, or a "go run" command if "go run" built the file in the directory
+// dir. Otherwise it is the file's path. arg0 is os.Args[0].
 func findStartCommand(arg0, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
-	found, err := exec.LookPath(name)
+	foundPath, err := exec.LookPath(name)
 	switch {
-	case err == nil && isSameFile(found, self) && ShellWord(name) == name:
+	case err == nil && isSameFile(foundPath, self) && ShellWord(name) == name:
 		return name
 	case isGoRunBuild(self) && standalone.FileExists(filepath.Join(dir, "cmd", name, "main.go")):
 		return "go run ./cmd/" + name
@@ -52,8 +52,8 @@ func isGoRunBuild(self string) bool {
 	return goRunDir.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
 }
 
-// FormatCommand returns a command of this program as the user types it. format must begin with the name
-// of the subcommand.
+// FormatCommand returns a command of this program as the user types it. format must begin with the
+// name of the subcommand.
 func (a *App) FormatCommand(format string, args ...any) string {
 	return a.startCommand + " " + fmt.Sprintf(format, args...)
 }
@@ -71,8 +71,8 @@ func (a *App) CommandLine() string {
 	return a.FormatCommand("%s", strings.Join(words, " "))
 }
 
-// CommandLineReplacing returns the command line of this run with other in place of word. If the line does
-// not contain word exactly once, CommandLineReplacing returns only other.
+// CommandLineReplacing returns the command line of this run with other in place of word. If the
+// line does not contain word exactly once, CommandLineReplacing returns only other.
 func (a *App) CommandLineReplacing(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {
@@ -101,7 +101,7 @@ func (a *App) CommandLineWithFlag(flag, value string) string {
 
 // Executable returns the file of this program, for other programs that start it. For a program that
 // was not installed, such as a test or the result of "go run", it returns the bare name.
-func (a *App) Executable() (file string, installed bool) {
+func (a *App) Executable() (file string, isInstalled bool) {
 	self, err := os.Executable()
 	if err != nil || a.Seams.Program == "" || isGoRunBuild(self) {
 		return programName, false

@@ -42,8 +42,8 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// ShowDuring calls run. Until run returns, it shows the elapsed seconds and the current status at each
-// tick.
+// ShowDuring calls run. Until run returns, it shows the elapsed seconds and the current status at
+// each tick.
 func (p *ProgressLine) ShowDuring(status func() string, startTime time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
@@ -72,7 +72,7 @@ func WaitingText(name string, limit time.Duration) string {
 	return fmt.Sprintf("waiting for %s, %s at most", EscapeLine(Truncate(name, 12)), limit)
 }
 
-// StreamLines passes the JSON lines of a report to a function until it returns last or an error. If
+// StreamLines passes the JSON lines of a report to handle until handle returns last or an error. If
 // the stream ends earlier, for example because the host stopped, StreamLines returns an error.
 func StreamLines[L any](ctx context.Context, c admin.Client, path string, handle func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)

@@ -62,8 +62,8 @@ func (a *App) WithSearchURL(registry string, transport registryclient.Transport)
 	return searchTransport{transport, registry, rec.SearchURL}
 }
 
-// FindTargetAndRegistry returns the target of a name or an address, and a client of the registry on the
-// target's host. A stage without an edge has a separate URL for the registry, which the stage's
+// FindTargetAndRegistry returns the target of a name or an address, and a client of the registry on
+// the target's host. A stage without an edge has a separate URL for the registry, which the stage's
 // record contains.
 func (a *App) FindTargetAndRegistry(ctx context.Context, transport *dispatch.HTTP, ref string, where HostFlags) (dispatch.Target, *registryclient.Client, error) {
 	t, err := a.FindTarget(ctx, transport, ref, where)

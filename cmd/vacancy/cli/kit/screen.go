@@ -13,9 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// escapingWriter is a terminal. Its Write method escapes the characters that control a terminal, so
-// that text from others cannot hide or forge what the user reads, even if a printer does not call
-// Printable. Line ends, tabs and this program's own escapes are written unchanged.
+// escapingWriter is a terminal. Text from others could hide or forge what the user reads, if a
+// printer does not call EscapeLine. Write therefore escapes the characters that control a terminal.
+// Line ends, tabs and this program's own escapes are written unchanged.
 type escapingWriter struct {
 	io.Writer
 
@@ -24,7 +24,7 @@ type escapingWriter struct {
 }
 
 // ownEscapes lists the escape sequences that this program writes to terminals.
-var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
+var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), resetShade, eraseLine}
 
 func wrapTerminal(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
@@ -53,8 +53,8 @@ func (s *escapingWriter) flush() {
 	s.pending = nil
 }
 
-// escapeForTerminal escapes b for a terminal. rest is the end of b if it may be the start of a character
-// or of an escape sequence in ownEscapes.
+// escapeForTerminal escapes b for a terminal. rest is the end of b that may be an incomplete
+// character or an incomplete escape sequence of ownEscapes.
 func escapeForTerminal(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
@@ -84,8 +84,8 @@ func escapeForTerminal(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// matchOwnEscape returns the length of the sequence in ownEscapes at the start of b, or 0. The second
-// result is false if b may be the start of an incomplete sequence.
+// matchOwnEscape returns the length of the sequence in ownEscapes at the start of b, or 0.
+// isComplete is false if more bytes may complete a sequence.
 func matchOwnEscape(b []byte) (n int, isComplete bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true

@@ -50,7 +50,7 @@ func TestNoTextSteersATerminal(t *testing.T) {
 	if got, want := onScreen(t, "a\u009bb\u202ec\x1b[2Jd\r\n\tfertig\xff"), "a\\u009bb\\u202ec\\u001b[2Jd\\u000d\n\tfertig\ufffd"; got != want {
 		t.Errorf("on a terminal: %q, want %q", got, want)
 	}
-	if got, want := onScreen(t, string(Good)+"ok"+normal, eraseLine+"5 s"), string(Good)+"ok"+normal+eraseLine+"5 s"; got != want {
+	if got, want := onScreen(t, string(Good)+"ok"+resetShade, eraseLine+"5 s"), string(Good)+"ok"+resetShade+eraseLine+"5 s"; got != want {
 		t.Errorf("own escapes on a terminal: %q, want %q", got, want)
 	}
 	r := rand.New(rand.NewPCG(1, 2))

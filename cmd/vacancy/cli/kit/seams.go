@@ -11,8 +11,8 @@ import (
 )
 
 // Seams contains the parts of the command line that programs and tests can replace. For example, a
-// test wraps the store to kill the process at a chosen call. Unless its comment says otherwise, a
-// nil field has no effect.
+// test wraps the store to kill the process at a chosen call. A nil field has no effect, unless the
+// comment of the field says otherwise.
 type Seams struct {
 	// Program is os.Args[0]. Commands in hints and notes begin with the words that start this program
 	// again. If Program is "", they begin with "vacancy".

@@ -67,9 +67,9 @@ func (a *App) readStageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
-// RecordOrName returns the record of the stage in the flag. For a stage that was not deployed from
+// FindStageRecord returns the record of the stage in the flag. For a stage that was not deployed from
 // this machine, the record has only the name.
-func (a *App) RecordOrName(flag string) (stage.Record, error) {
+func (a *App) FindStageRecord(flag string) (stage.Record, error) {
 	name, err := a.StageName(flag)
 	if err != nil {
 		return stage.Record{}, err
@@ -120,9 +120,9 @@ func StackNames(stageName string) []string {
 // timeout.
 const handlerTimeout = time.Minute
 
-// KeyedClient returns a client that sends a key of the operator or of an account with each request,
-// or no header if the key is empty. The client follows no redirect, so other hosts do not get the
-// key.
+// KeyedClient returns a client that sends key, which belongs to the operator or an account, with
+// each request. If key is empty, the client sends no key. The client does not follow redirects,
+// because another host could get the key.
 func (a *App) KeyedClient(key stage.Key) *http.Client {
 	c := a.KeylessClient()
 	c.Transport = &keyTransport{key, c.Transport}

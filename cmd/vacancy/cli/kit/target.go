@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// FindTarget finds the target that the user named by a card file, by a URL, or by the name or id of a
-// vacant. It refuses an ambiguous word, because the wrong vacant could get the message.
+// FindTarget finds the target that the user named by a card file, by a URL, or by the name or id of
+// a vacant. It refuses an ambiguous ref, because the wrong vacant could get the message.
 func (a *App) FindTarget(ctx context.Context, transport *dispatch.HTTP, ref string, where HostFlags) (dispatch.Target, error) {
 	c, fileErr := readCardFile(ref)
 	isURL := IsURL(ref)
-	// This error is returned only if the word is neither a card file nor a URL.
-	hosted, err := a.FindHostedTarget(ctx, transport, ref, where)
+	// err is returned only if ref is neither a card file nor a URL.
+	hostedTarget, err := a.FindHostedTarget(ctx, transport, ref, where)
 	var meanings []string
 	if c != nil {
 		meanings = append(meanings, "the card file "+ref)
@@ -28,17 +28,17 @@ func (a *App) FindTarget(ctx context.Context, transport *dispatch.HTTP, ref stri
 	if isURL {
 		meanings = append(meanings, "a URL")
 	}
-	if hosted != nil {
-		meanings = append(meanings, "the vacant hosted here at "+hosted.URL)
+	if hostedTarget != nil {
+		meanings = append(meanings, "the vacant hosted here at "+hostedTarget.URL)
 	}
 	switch {
 	case len(meanings) > 1:
 		err := problem.New(problem.Usage, "%q may be %s", ref, strings.Join(meanings, ", or "))
 		file := "." + string(filepath.Separator) + ref
-		if hosted == nil {
+		if hostedTarget == nil {
 			return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file", file)
 		}
-		return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
+		return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hostedTarget.URL)
 	case c != nil:
 		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: ref}, nil
 	case isURL:
@@ -47,8 +47,8 @@ func (a *App) FindTarget(ctx context.Context, transport *dispatch.HTTP, ref stri
 			return t, NotVacantError{Cause: err}
 		}
 		return t, nil
-	case hosted != nil:
-		return *hosted, nil
+	case hostedTarget != nil:
+		return *hostedTarget, nil
 	case fileErr != nil:
 		return dispatch.Target{}, fileErr
 	}
@@ -60,9 +60,9 @@ func IsURL(s string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// readCardFile reads a card from a file. If the file does not exist, it returns nil without an error.
-// If the file is not a card, it returns an error, which App.FindTarget returns only if the word names
-// no other target.
+// readCardFile reads a card from a file. If the file does not exist, it returns nil without an
+// error. If the file is not a card, it returns an error, which App.FindTarget returns only if ref
+// names no other target.
 func readCardFile(path string) (*card.Card, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

@@ -31,8 +31,8 @@ func JoinNonEmpty(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(texts), isEmpty), separator)
 }
 
-// PrintFields writes a line for each pair of a label and a value. It omits empty values, and writes a
-// line for each element of a []string.
+// PrintFields writes a line for each pair of a label and a value. It omits empty values, and writes
+// a line for each element of a []string.
 func PrintFields(w io.Writer, labelsAndValues ...any) {
 	for i := 0; i < len(labelsAndValues); i += 2 {
 		values, isList := labelsAndValues[i+1].([]string)

@@ -12,7 +12,7 @@ import (
 
 func TestMembersHaveALineForEachValue(t *testing.T) {
 	var b strings.Builder
-	PrintFields(&b, "id", "a\x1bb", "cap", FormatIf(false, "%d a day", 5), "line", FormatIf(true, "%d a day", 5), "held", money.Amount(0), "audience", []string{"x\n", "y"}, "scopes", []string(nil), "state", PaintedText(Good+"on"+normal))
+	PrintFields(&b, "id", "a\x1bb", "cap", FormatIf(false, "%d a day", 5), "line", FormatIf(true, "%d a day", 5), "held", money.Amount(0), "audience", []string{"x\n", "y"}, "scopes", []string(nil), "state", PaintedText(Good+"on"+resetShade))
 	want := "  id          a\\u001bb\n  line        5 a day\n  held        $0\n  audience    x\\u000a\n  audience    y\n  state       \x1b[32mon\x1b[0m\n"
 	if d := gocmp.Diff(want, b.String()); d != "" {
 		t.Error(d)
@@ -22,7 +22,7 @@ func TestMembersHaveALineForEachValue(t *testing.T) {
 func TestColumnsAreAsWideAsTheirWidestCell(t *testing.T) {
 	got := FormatColumns(
 		[]any{"name", "state", "calls", "note"},
-		[]any{"änn", PaintedText(Good + "on" + normal), 7, "a\x1bb"},
+		[]any{"änn", PaintedText(Good + "on" + resetShade), 7, "a\x1bb"},
 		[]any{"bo", PaintedText("asleep"), uint64(1234), ""},
 		[]any{"total", "", money.Amount(1_000_000)},
 	)

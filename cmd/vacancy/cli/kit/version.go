@@ -17,7 +17,7 @@ type buildResult struct {
 	System  string `json:"system"`
 }
 
-func Build() buildResult {
+func BuildInfo() buildResult {
 	b := buildResult{Version: "(devel)", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -37,7 +37,7 @@ func Build() buildResult {
 func (b buildResult) Print(w io.Writer) { fmt.Fprintln(w, Version()) }
 
 func Version() string {
-	b, commit := Build(), ""
+	b, commit := BuildInfo(), ""
 	if b.Commit != "" && !strings.Contains(b.Version, b.Commit[:min(12, len(b.Commit))]) {
 		commit = " " + b.Commit[:min(12, len(b.Commit))]
 	}
@@ -46,6 +46,6 @@ func Version() string {
 
 // BuildID returns the commit or release from which this program was built, or "" if it is unknown.
 func BuildID() string {
-	b := Build()
+	b := BuildInfo()
 	return cmp.Or(b.Commit[:min(12, len(b.Commit))], strings.TrimSuffix(b.Version, "(devel)"))
 }

@@ -12,20 +12,20 @@ import (
 // maxFailureLength limits the characters of a failure's text.
 const maxFailureLength = 2000
 
-// WorkStatusPrinter returns a function that prints when a worker connects or loses its connection, and when a turn ends, with
-// the number of turns that still run.
+// WorkStatusPrinter returns a function that prints when a worker connects or loses its connection. The function also
+// prints the end of each turn, with the number of turns that still run.
 func (a *App) WorkStatusPrinter(name string, printf func(format string, args ...any)) func(workclient.Status) {
-	connected, failure := false, ""
+	isConnected, failure := false, ""
 	return func(s workclient.Status) {
 		switch {
 		case s.Err != nil:
-			connected = false
+			isConnected = false
 			if text := problem.AsError(s.Err).Text(); text != failure {
 				failure = text
 				printf("%s is not connected: %s; connecting again", EscapeLine(name), EscapeLine(text))
 			}
-		case !connected:
-			connected, failure = true, ""
+		case !isConnected:
+			isConnected, failure = true, ""
 			printf("%s is connected", EscapeLine(name))
 		}
 		if !s.Ended {

@@ -154,7 +154,7 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 }
 
 func formatLink(l billing.Link, names kit.Names) string {
-	return kit.JoinNonEmpty(", ", names.WithID(l.Caller)+formatDayCap(l), formatMaker(l.MadeBy))
+	return kit.JoinNonEmpty(", ", names.NameAndID(l.Caller)+formatDayCap(l), formatMaker(l.MadeBy))
 }
 
 func formatDayCap(l billing.Link) string {
@@ -218,7 +218,7 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
 				}
 				return a.Print(reply.Link, func(w io.Writer) {
-					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.EscapeLine(reply.Link.Account), a.IdentityNames().WithID(reply.Link.Caller), formatDayCap(*reply.Link))
+					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.EscapeLine(reply.Link.Account), a.IdentityNames().NameAndID(reply.Link.Caller), formatDayCap(*reply.Link))
 				})
 			})
 		},
@@ -334,8 +334,9 @@ func addNoteFlag(fs *pflag.FlagSet, note *string) {
 	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-// transferOperation returns an operation that adds an amount to an account, or takes it out if it is negative.
-func transferOperation(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.MoveRequest, account.Moved] {
+// transferOperation returns an operation that adds an amount to an account. The amount may be
+// negative.
+func transferOperation(a *kit.App, parseAmount func(text string) (int64, error)) kit.Operation[account.MoveRequest, account.Moved] {
 	var note, key string
 	return kit.Operation[account.MoveRequest, account.Moved]{
 		API: kit.NewAccountAPI(),
@@ -344,7 +345,7 @@ func transferOperation(a *kit.App, amount func(text string) (int64, error)) kit.
 			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same KEY again adds nothing (default random)")
 		},
 		Request: func(q kit.Request) (account.MoveRequest, error) {
-			microDollars, err := amount(q.Args[0])
+			microDollars, err := parseAmount(q.Args[0])
 			if err != nil {
 				return account.MoveRequest{}, err
 			}

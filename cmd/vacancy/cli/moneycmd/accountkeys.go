@@ -25,7 +25,7 @@ verify" reads. "vacancy deploy" creates it, shows it once and writes it to
 $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
 		Example: "  vacancy keys create acme\n  vacancy keys rotate-operator --stage prod",
 	},
-		makeKeyCommand(a),
+		createKeyCommand(a),
 		kit.Operation[account.Ref, account.Keys]{
 			Use:     "list [TENANT]",
 			Short:   "List the keys of an account, without their secrets",
@@ -41,7 +41,7 @@ $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its h
 	)
 }
 
-func makeKeyCommand(a *kit.App) *cobra.Command {
+func createKeyCommand(a *kit.App) *cobra.Command {
 	var options billing.KeyOptions
 	var scopes []string
 	var dailyCap, tier, maxPerCall string

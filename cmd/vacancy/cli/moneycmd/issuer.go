@@ -86,7 +86,7 @@ request stores its name again, unless the issuer is removed or the subject's tok
 
 func printIssuer(w io.Writer, r billing.Issuer) {
 	fmt.Fprintln(w, kit.EscapeLine(r.URL))
-	kit.PrintFields(w, "id", r.ID, "tenant", r.Tenant, "accepts", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
+	kit.PrintFields(w, "id", r.ID, "tenant", r.Tenant, "accepts", kit.FormatIf(r.AllowAll, "everybody with a token from this issuer"))
 	for _, claim := range slices.Sorted(maps.Keys(r.RequiredClaims)) {
 		kit.PrintFields(w, "accepts", claim+"="+r.RequiredClaims[claim])
 	}
@@ -97,8 +97,8 @@ func printIssuer(w io.Writer, r billing.Issuer) {
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
 	var in account.NewIssuer
-	var subjectCap, totalLimit string
-	var require, scopes []string
+	var subjectCap, totalCap string
+	var requiredClaims, scopes []string
 	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
 		Use:   "add URL",
 		Short: "Accept an issuer's tokens for a tenant's account",
@@ -112,9 +112,9 @@ such as org_id=acme. Without it, everybody who can get a token of the issuer can
 --cap bounds what a subject spends in a UTC day, --most what all spend together. --scope is
 call (the default), read (the account) or agents ("vacancy run"); keys and vacants are never
 managed by tokens. --subject-claim names the claim that tells subjects apart; addresses and names
-do not, because they move from one person to another. --listed tells everybody of the issuer, at the
-host's own address; the tenant's vacants tell it anyway. Clients that find the issuer there
-ask it for the scope call: define that scope at the issuer. A token with scope or scp may do
+do not, because they move from one person to another. --listed publishes the issuer at the host's own
+address; the tenant's vacants publish it in any case. Clients that find the issuer at the host's
+address request the scope call from it: define that scope at the issuer. A token with scope or scp may do
 only what these name.
 
 This machine fetches the issuer's keys before it adds the issuer. --private lets the issuer
@@ -145,14 +145,14 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may contain instead of the URL that is called")
-			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
+			fs.StringArrayVar(&requiredClaims, "require", nil, "a `CLAIM=VALUE` that a token must have")
 			fs.BoolVar(&in.AllowAll, "anybody", false, "accept the tokens of everybody")
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
 			fs.BoolVar(&in.Publish, "listed", false, "publish the issuer at the host's own address")
 			fs.BoolVar(&in.AllowPrivateAddress, "private", false, "the issuer may have a private address")
 			fs.StringVar(&subjectCap, "cap", "", "the maximum `DOLLARS` of a subject in a UTC day")
-			fs.StringVar(&totalLimit, "most", "", "the maximum `DOLLARS` of all subjects in a UTC day")
+			fs.StringVar(&totalCap, "most", "", "the maximum `DOLLARS` of all subjects in a UTC day")
 		},
 		Request: func(q kit.Request) (op.Body[account.NewIssuer], error) {
 			in.Issuer = q.Args[0]
@@ -165,13 +165,13 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			if in.SubjectDailyCap, err = kit.ParseSpendingLimit(q.Changed, "cap", subjectCap); err != nil {
 				return op.NewBody(in), err
 			}
-			if in.TotalDailyCap, err = kit.ParseSpendingLimit(q.Changed, "most", totalLimit); err != nil {
+			if in.TotalDailyCap, err = kit.ParseSpendingLimit(q.Changed, "most", totalCap); err != nil {
 				return op.NewBody(in), err
 			}
 			for _, s := range scopes {
 				in.Scopes = append(in.Scopes, billing.Scope(s))
 			}
-			for _, r := range require {
+			for _, r := range requiredClaims {
 				claim, value, ok := strings.Cut(r, "=")
 				if !ok || in.RequiredClaims[claim] != "" {
 					return op.NewBody(in), &problem.Error{Kind: problem.Usage, Field: "--require", Want: "CLAIM=VALUE, once for a claim", Got: fmt.Sprintf("%.80q", r)}
@@ -258,7 +258,7 @@ machine. The token is not stored, and not sent anywhere.`,
 				if err != nil {
 					return err
 				}
-				subject, err := a.TokenChecker(list.Issuers).CheckFor(cmd.Context(), token, resources)
+				subject, err := a.TokenChecker(list.Issuers).CheckForResources(cmd.Context(), token, resources)
 				if err != nil {
 					return err
 				}

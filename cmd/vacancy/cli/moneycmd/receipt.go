@@ -108,5 +108,5 @@ func (r receiptResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(rcpt.Charge), rcpt.Position, r.names.NameOrID(rcpt.Vacant), r.names.NameOrID(rcpt.Caller), kit.FormatTime(rcpt.AnsweredAt()))
 	kit.PrintFields(w, "price", fmt.Sprintf("%s (version %d)", rcpt.Price, rcpt.PriceVersion), "payment", rcpt.Payment,
 		"tokens", kit.FormatIf(rcpt.TokensIn+rcpt.TokensOut > 0, "%d in, %d out", rcpt.TokensIn, rcpt.TokensOut), "answer cut", rcpt.CutReason, "vacant", rcpt.Vacant, "caller", rcpt.Caller,
-		"request", rcpt.Request, "answer", rcpt.Reply, "signed by", fmt.Sprintf("host %s: verified", rcpt.Host))
+		"request", rcpt.RequestHash, "answer", rcpt.ReplyHash, "signed by", fmt.Sprintf("host %s: verified", rcpt.Host))
 }

@@ -42,10 +42,10 @@ func (r usageResult) eachLine(fn func(side string, l *account.Line)) {
 	}
 }
 
-// allLines is the label of a line that is not grouped by anything.
-const allLines = "all"
+// ungroupedLabel is the label of a line that is not grouped by anything.
+const ungroupedLabel = "all"
 
-// lineLabel returns the hour, day, vacant, caller or subject whose calls a line counts, or allLines.
+// lineLabel returns the hour, day, vacant, caller or subject whose calls a line counts, or ungroupedLabel.
 func lineLabel(l *account.Line) string {
 	if l.Name != "" {
 		return l.Name + " (" + l.Subject + ")"
@@ -55,11 +55,11 @@ func lineLabel(l *account.Line) string {
 			return s
 		}
 	}
-	return allLines
+	return ungroupedLabel
 }
 
 func (r usageResult) displayLabel(l *account.Line) string {
-	if text := lineLabel(l); text != allLines {
+	if text := lineLabel(l); text != ungroupedLabel {
 		return r.names.NameOrText(text)
 	}
 	return "other calls" // with --by subject, calls by keys and links; with --by caller, unsigned calls
@@ -152,12 +152,12 @@ func recountUsage(a *kit.App, ctx context.Context, where kit.HostFlags, readFlag
 
 // recountStage recounts the usage of a stage from its tables. Before a correction, the stage's
 // function meter folds new rows, which means that it adds them to the usage.
-func recountStage(a *kit.App, ctx context.Context, name string, readFlags kit.ReadFlags) (err error) {
-	_, c, err := a.OpenStage(ctx, name)
+func recountStage(a *kit.App, ctx context.Context, stage string, readFlags kit.ReadFlags) (err error) {
+	_, c, err := a.OpenStage(ctx, stage)
 	if err != nil {
 		return err
 	}
-	tables, err := c.OpenTables(ctx, name, readFlags.UnitsPerSecond, a.Now)
+	tables, err := c.OpenTables(ctx, stage, readFlags.UnitsPerSecond, a.Now)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func recountStage(a *kit.App, ctx context.Context, name string, readFlags kit.Re
 		}},
 		Rows: tables,
 		Fold: func(ctx context.Context) error {
-			_, err := kit.InvokeFunction(ctx, c, name, "meter", `{}`)
+			_, err := kit.InvokeFunction(ctx, c, stage, "meter", `{}`)
 			return err
 		},
 	}

@@ -23,18 +23,18 @@ type agentProgram struct {
 	restartPolicy
 }
 
-// restartPolicy is the restart policy of a program.
+// restartPolicy limits how often and how soon an ended program is started again.
 type restartPolicy struct {
 	firstPause, maxPause time.Duration // first and longest pause; each pause is twice the previous one
-	steadyRunTime        time.Duration // a run at least this long resets the pause to first
+	steadyRunTime        time.Duration // a run at least this long resets the pause to firstPause
 	maxShortRuns         int           // limit of consecutive shorter runs, after which the program is not restarted
 }
 
 var defaultRestartPolicy = restartPolicy{firstPause: time.Second, maxPause: time.Minute, steadyRunTime: time.Minute, maxShortRuns: 10}
 
-// readPrograms reads the folders of serve --run, and waits until their ports are free. The programs
-// do not inherit VACANCY_ variables, because some contain secrets, for example the password of the
-// search cluster.
+// readPrograms reads the folders of serve --run, and waits until the ports of their agents are
+// free. The programs do not inherit VACANCY_ variables, because some contain secrets, for example
+// the password of the search cluster.
 func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (programs []*agentProgram, err error) {
 	// The programs of a killed host may still listen at their ports.
 	waitCtx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -52,7 +52,7 @@ func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (
 			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
 		}
 		for w.port != 0 && w.isPortTaken(w.port) {
-			if cloud.Wait(waitCtx, pollInterval) != nil {
+			if cloud.Sleep(waitCtx, pollInterval) != nil {
 				return nil, w.portTakenError()
 			}
 		}
@@ -87,7 +87,7 @@ func (p *agentProgram) supervise(ctx context.Context) {
 	for shortRuns := 1; ; shortRuns++ {
 		if p.port != 0 && p.isPortTaken(p.port) {
 			p.printLine(fmt.Sprintf("not started, because another program listens at port %d and gets the agent's calls", p.port))
-			if cloud.Wait(ctx, p.maxPause) != nil {
+			if cloud.Sleep(ctx, p.maxPause) != nil {
 				return
 			}
 			shortRuns--
@@ -116,7 +116,7 @@ func (p *agentProgram) supervise(ctx context.Context) {
 			pause = min(p.firstPause<<max(shortRuns-1, 0), p.maxPause)
 		}
 		p.printLine(fmt.Sprintf("starts again in %s", pause))
-		if cloud.Wait(ctx, pause) != nil {
+		if cloud.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
@@ -136,8 +136,8 @@ func hostAgents(ctx context.Context, programs []*agentProgram) error {
 
 const maxLinesPerSecond = 100
 
-// lineLimiter returns a function that prints at most maxLinesPerSecond lines per second. With the first line
-// of the next second, the function also prints how many lines were omitted.
+// lineLimiter returns a function that prints at most maxLinesPerSecond lines per second. Before the
+// first line of the next second, the function prints how many lines were omitted.
 func lineLimiter(now func() time.Time, printLine func(string)) func(string) {
 	var mu sync.Mutex
 	var windowStart time.Time

@@ -48,11 +48,11 @@ type demoResult struct {
 	State lifecycle.State `json:"state"`
 }
 
-// tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. If
-// the call fails, tryDemo only reports the failure in its result. For example, the user may have
-// paused or deleted the demo, or may have called it with a copy of the same identity, so that the
-// stored state of the identity's calls is outdated. tryDemo also reports, and does not return, the
-// error that another tenant has the name of the demo.
+// tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. A
+// failed call does not prevent the start of the host, so tryDemo only reports the failure in its
+// result. For example, the user may have paused or deleted the demo, or may have called it with a
+// copy of the same identity. tryDemo treats it as such a failure if another tenant has the demo's
+// name.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, isNewDemo, err := ensureDemo(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name
@@ -85,10 +85,9 @@ func unpublishDemo(ctx context.Context, host *standalone.Host, dir string) (bool
 	return err == nil && !r.Replayed, err
 }
 
-// ensureDemo returns the demo vacant. It creates the demo if it never existed, and publishes it
-// once, so that a newcomer finds a published agent. It does not publish the demo if serve has run
-// on this data. An existing demo may be unpublished, because an earlier start may have ended before
-// publishing it.
+// ensureDemo returns the demo vacant. It creates the demo if it never existed. It publishes the
+// demo if the demo was never published, so that a newcomer finds a published agent. It does not
+// publish the demo if serve has run on this data.
 func ensureDemo(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, isNew bool, err error) {
 	demo, err = host.Vacants.GetByName(ctx, vacants.OperatorAsker(), demoName)
 	if problem.Is(err, problem.NotFound) {

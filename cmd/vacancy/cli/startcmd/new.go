@@ -118,12 +118,12 @@ type newResult struct {
 // examples use.
 const (
 	firstPort = 9001
-	portCount = 999 // number of ports
+	portCount = 999
 )
 
 // findFreePort returns the first free port for the agent in dir. The search starts at a port that
 // depends on dir, so that agents usually get different ports even if they are created before any of
-// them runs. taken reports whether a program listens at a port.
+// them runs. isTaken reports whether a program listens at a port.
 func findFreePort(dir string, isTaken func(port int) bool) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dir)) // Write never fails

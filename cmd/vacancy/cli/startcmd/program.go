@@ -46,8 +46,8 @@ type process struct {
 	killed    atomic.Bool   // the process group was killed
 }
 
-// startProgram starts the program. If the agent has no program or the start fails, the returned process
-// has no cmd.
+// startProgram starts the program. If the agent has no program or the start fails, the returned
+// process has no cmd.
 func (w *watcher) startProgram() *process {
 	command := w.programCommand()
 	if command == "" {
@@ -137,7 +137,7 @@ func (w *watcher) waitForStart(ctx context.Context, program *process) {
 }
 
 func (w *watcher) waitForPort(ctx context.Context, hasEnded func() bool) {
-	for w.port != 0 && !hasEnded() && !w.isPortTaken(w.port) && cloud.Wait(ctx, pollInterval) == nil {
+	for w.port != 0 && !hasEnded() && !w.isPortTaken(w.port) && cloud.Sleep(ctx, pollInterval) == nil {
 	}
 }
 
@@ -166,7 +166,7 @@ func (p *process) stop() {
 	case <-p.done:
 	case <-time.After(procgroup.GracePeriod):
 		procgroup.End(p.cmd, true)
-		p.killed.Store(true) // follow must not wait for the group, which may still contain zombies
+		p.killed.Store(true) // waitAndPrint must not wait for the group, which may still contain zombies
 		<-p.done
 	}
 }

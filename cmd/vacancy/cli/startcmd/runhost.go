@@ -36,7 +36,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	}
 	// The checks that need no store come first, because a host that cannot start must not be
 	// created.
-	if _, err := translog.New(translog.Config{Witnesses: h.runOptions.Witnesses}); err != nil {
+	if _, err := translog.New(translog.Config{WitnessKeys: h.runOptions.Witnesses}); err != nil {
 		return err
 	}
 	if h.cluster != "" {

@@ -164,7 +164,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 		if err != nil {
 			return err
 		}
-		handout, warnings, err := firstHandout(a, ctx, host, o.allowLoopbackAgents)
+		handout, warnings, err := findFirstHandout(a, ctx, host, o.allowLoopbackAgents)
 		if err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (o *serveOptions) parseBaseURL() (*url.URL, error) {
 		}
 		o.publicURL = "https://" + o.tlsDomain
 	}
-	// ParseBase requires https unless the URL names this machine.
+	// ParseBaseURL requires https unless the URL names this machine.
 	u, ok := standalone.ParseBaseURL(o.publicURL)
 	if !ok {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "--public-url", Want: "https://HOST without path", Got: fmt.Sprintf("%.200q", o.publicURL)}
@@ -253,10 +253,11 @@ type serveResult struct {
 	kit.Handout          // address and commands for callers of the first vacant that takes calls, or zero
 }
 
-// firstHandout returns the handout (address and commands for callers) of the first vacant, by name, that
-// answers calls. If there is no such vacant, it returns the handout of the first vacant whose agent
-// the host does not call because the agent is on this machine. A warning names all such vacants.
-func firstHandout(a *kit.App, ctx context.Context, host *standalone.Host, allowLoopback bool) (first kit.Handout, warnings []string, err error) {
+// findFirstHandout returns the handout (address and commands for callers) of the first vacant, by
+// name, that answers calls. Unless allowLoopback is true, the host does not call agents on this
+// machine. A warning names the vacants with such agents. If all vacants have such agents,
+// findFirstHandout returns the handout of the first.
+func findFirstHandout(a *kit.App, ctx context.Context, host *standalone.Host, allowLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, baseURL := serve.InProcessClient(host.Admin())
 	c := admin.Client{HTTP: client, URL: baseURL}
 	var fallback kit.Handout

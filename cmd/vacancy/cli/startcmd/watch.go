@@ -67,7 +67,7 @@ tools.py of the MCP server on this machine (the first by name). If another progr
 there, nothing is started or hosted. An agent that is a model needs no program.
 With FILE a program is started only if base_url is on this machine.
 
-With --host the agent runs on this machine and answers at another host, which needs no way to this
+With --host the agent runs on this machine and answers at another host, which needs no route to this
 machine: the watch leases the turns of the vacant and sends the answers (substrate worker). The vacant
 is created there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
 If the connection is lost, the watch connects again. A turn whose watch has ended is void and not charged.
@@ -127,9 +127,9 @@ type watcher struct {
 	remote *remoteHost // the host of --host, or nil
 
 	joined         bool          // another command runs the host
-	hostEnded      bool          // that host has ended
-	nextHostCheck  time.Time     // time of the next check whether that host runs
-	hostCheckPause time.Duration // time between two such checks; zero means hostPollInterval
+	hostEnded      bool          // the joined host has ended
+	nextHostCheck  time.Time     // time of the next check whether the joined host runs
+	hostCheckPause time.Duration // pause between these checks; zero means hostPollInterval
 }
 
 // agentStatus is the last printed status of the agent.
@@ -141,8 +141,8 @@ const (
 	statusFinal               // the agent answers, or the reason why not was printed
 )
 
-// newWatcher returns the watch of a folder or an agent's file. rename is the command to suggest if
-// the folder's name cannot be a vacant's name.
+// newWatcher returns a watcher of a folder or an agent's file. renameHint is the command to suggest
+// if the folder's name cannot be a vacant's name.
 func newWatcher(a *kit.App, path string, o watchOptions, renameHint string) (w *watcher, err error) {
 	w = &watcher{App: a, watchOptions: o, file: agentFile, isPortTaken: isListening, environ: os.Environ()}
 	w.printLine = func(line string) { w.printf("%s | %s", w.name, line) }
@@ -185,12 +185,12 @@ func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) erro
 			<-hostDone
 		}
 	}()
-	data, err := a.DataDir(o.data)
+	dataDir, err := a.DataDir(o.data)
 	if err != nil {
 		return err
 	}
 	w.startedAt = a.Now()
-	journal, err := standalone.OpenJournalReader(data, w.startedAt)
+	journal, err := standalone.OpenJournalReader(dataDir, w.startedAt)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) erro
 	if err := w.run(ctx, journal, hostDone, snapshot, program); err != nil {
 		return err
 	}
-	w.printf("%s and its calls are kept in %s. To go on: %s", w.name, kit.EscapeLine(data), a.CommandLine())
+	w.printf("%s and its calls are kept in %s. To go on: %s", w.name, kit.EscapeLine(dataDir), a.CommandLine())
 	return nil
 }
 
@@ -251,9 +251,9 @@ func (w *watcher) printStatus(ctx context.Context, program *process) {
 	}
 }
 
-// findFailure asks the host of another command whether a call would reach the agent, and returns the
-// reason if it would not. Such a host may be configured not to call agents on this machine. A host
-// of this command always calls them.
+// findFailure asks the host of another command whether a call would reach the agent, and returns
+// the reason if it would not. That host may be configured not to call agents on this machine. A
+// host that this command started always calls them, so findFailure does not ask it.
 func (w *watcher) findFailure(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.portSetting != "base_url" {
 		return ""
@@ -337,10 +337,10 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// startOrJoinHost starts a host in this process, unless one runs in the data directory. If --join is set, it
-// waits for the host of another command instead. The returned channel receives the error with which
-// the host in this process ended, and is then closed. If another command runs the host, the channel
-// is nil.
+// startOrJoinHost starts a host in this process, unless one runs in the data directory. If --join
+// is set, it waits for the host of another command instead. The returned channel receives the error
+// with which the host in this process ended, and is then closed. If another command runs the host,
+// the channel is nil.
 func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -362,7 +362,7 @@ func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, e
 		if !hasPrinted {
 			w.printf("%s waits for a host in %s", w.name, kit.EscapeLine(dir))
 		}
-		if err := cloud.Wait(ctx, hostPollInterval); err != nil {
+		if err := cloud.Sleep(ctx, hostPollInterval); err != nil {
 			return nil, err
 		}
 	}
@@ -410,7 +410,7 @@ func (w *watcher) hostAgent(ctx context.Context) error {
 			}
 			w.secretHost = u.Host
 		}
-		newVacant, isNew, err := w.install(ctx, c, &file, "here", func() error { return nil })
+		newVacant, isNew, err := w.createOrUpdateVacant(ctx, c, &file, "here", func() error { return nil })
 		if isNew {
 			w.outputLock.Lock()
 			defer w.outputLock.Unlock()
@@ -420,10 +420,11 @@ func (w *watcher) hostAgent(ctx context.Context) error {
 	})
 }
 
-// install creates the vacant at the host of c. If the name is taken, install calls adopt. Unless
-// adopt returns an error, install then creates the next version of the vacant's agent. isNew
-// reports whether the vacant or the version is new. place describes the host in messages.
-func (w *watcher) install(ctx context.Context, c op.Client, file *agentfile.File, place string, allowUpdate func() error) (vacant admin.Vacant, isNew bool, err error) {
+// createOrUpdateVacant creates the vacant at the host of c. If the name is taken, it calls
+// allowUpdate. Unless allowUpdate returns an error, it then creates the next version of the
+// vacant's agent. isNew reports whether the vacant or the version is new. place describes the host
+// in messages.
+func (w *watcher) createOrUpdateVacant(ctx context.Context, c op.Client, file *agentfile.File, place string, allowUpdate func() error) (vacant admin.Vacant, isNew bool, err error) {
 	vacant, err = admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 	message, isNew := w.name+" is hosted "+place+" now", err == nil
 	if problem.Is(err, problem.Conflict) {
@@ -449,8 +450,8 @@ func (w *watcher) install(ctx context.Context, c op.Client, file *agentfile.File
 	return vacant, isNew, nil
 }
 
-// pollJoinedHost checks whether the host of another command still runs. When that host runs again, rejoin
-// makes it host the agent.
+// pollJoinedHost checks whether the host of another command still runs. When that host runs again
+// after it had ended, pollJoinedHost installs the agent there again.
 func (w *watcher) pollJoinedHost(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.nextHostCheck) {
@@ -516,7 +517,7 @@ func (w *watcher) run(ctx context.Context, journal *standalone.JournalReader, do
 				return err
 			}
 		}
-		if cloud.Wait(ctx, pollInterval) != nil {
+		if cloud.Sleep(ctx, pollInterval) != nil {
 			if journal == nil {
 				return nil
 			}

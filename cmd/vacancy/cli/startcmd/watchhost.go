@@ -67,7 +67,7 @@ func runRemoteWatch(a *kit.App, ctx context.Context, path string, o watchOptions
 		w.printf("Ctrl-C ends the program and the connection. Its turns:")
 		snapshot, program := w.snapshotFiles(), w.startProgram()
 		w.waitForStart(ctx, program)
-		work.Vacant, work.MaxTurns, work.Handle, work.Observe = w.name, maxTurns, w.answer, w.WorkStatusPrinter(w.name, w.printf)
+		work.Vacant, work.MaxTurns, work.Handle, work.Observe = w.name, maxTurns, w.answerTurn, w.WorkStatusPrinter(w.name, w.printf)
 		ctx, cancel := context.WithCancel(ctx)
 		workerDone := make(chan error, 1)
 		go func() {
@@ -86,14 +86,14 @@ func (w *watcher) checkLocal() error {
 		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs the agent here; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
 	}
 	if w.agent.Agent.Secret != "" && w.secret == "" {
-		return problem.New(problem.Usage, "%s: secret: expected none with --host, because the watch signs the questions with the secret in the variable AGENT_SECRET, got %s", filepath.Join(w.dir, w.file), w.agent.Agent.Secret)
+		return problem.New(problem.Usage, "%s: secret: expected none with --host, because the watch signs its requests with the secret in the variable AGENT_SECRET, got %s", filepath.Join(w.dir, w.file), w.agent.Agent.Secret)
 	}
 	return nil
 }
 
-// installRemote creates the vacant at the host, or the next version of its agent. It returns an error
-// if the existing vacant does not have the substrate worker, or belongs to a tenant while the
-// client is the operator's.
+// installRemote creates the vacant at the host, or the next version of its agent. It returns an
+// error if the existing vacant does not have the substrate worker. It also returns an error if that
+// vacant belongs to a tenant and the client acts for the operator.
 func (w *watcher) installRemote(ctx context.Context) error {
 	if err := w.checkLocal(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (w *watcher) installRemote(ctx context.Context) error {
 		return err
 	}
 	c := w.remote.api
-	_, _, err = w.install(ctx, c, &file, "at "+kit.EscapeLine(cmp.Or(w.where.Host, "aws")), func() error {
+	_, _, err = w.createOrUpdateVacant(ctx, c, &file, "at "+kit.EscapeLine(cmp.Or(w.where.Host, "aws")), func() error {
 		v, err := admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: w.name})
 		spec, specErr := substrate.Parse(v.Substrate)
 		_, isOperator := c.(*kit.AdminAPI)
@@ -128,8 +128,8 @@ func (w *watcher) installRemote(ctx context.Context) error {
 	return err
 }
 
-// answer asks the agent on this machine for the answer of a turn.
-func (w *watcher) answer(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
+// answerTurn asks the agent on this machine for the answer of a turn.
+func (w *watcher) answerTurn(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
 	agent := w.remote.agent.Load()
 	for waitStart := time.Now(); !w.isPortTaken(agent.port) && time.Since(waitStart) < startTimeout && ctx.Err() == nil; { // the program may be restarting
 		time.Sleep(pollInterval)

@@ -65,8 +65,8 @@ func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err er
 	return o, nil
 }
 
-// terminalAsker returns a function that asks the user at the terminal until the user chooses an option.
-// An empty line ends the question without a choice.
+// terminalAsker returns a function that asks the user at the terminal until the user chooses an
+// option. An empty line ends the question without a choice.
 func terminalAsker(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
 	var mu sync.Mutex
 	return func(ctx context.Context, q acpclient.Question) (string, error) {

@@ -21,8 +21,8 @@ func IsTaskID(arg string) bool {
 	return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == ""
 }
 
-// logPause is the time between two requests for new events.
-const logPause = time.Second
+// logPollInterval is the time between two requests for new events.
+const logPollInterval = time.Second
 
 // PrintLog prints the log of a task as JSON lines. If follow is true, it prints new events until the
 // turn of the task ends.
@@ -41,7 +41,7 @@ func PrintLog(ctx context.Context, a *kit.App, where kit.HostFlags, id string, f
 				}
 				in.After = max(in.After, uint64(max(e.N, 0)))
 			}
-			if err != nil || isOver || cloud.Wait(ctx, logPause) != nil {
+			if err != nil || isOver || cloud.Sleep(ctx, logPollInterval) != nil {
 				return err // also nil if the user interrupts the command
 			}
 			t, err := CallFunc(teamapi.ShowTask)(ctx, c, teamapi.ShowTaskRequest{TaskRef: in.TaskRef})

@@ -68,9 +68,9 @@ func findAgentFile(root, name string) string {
 	return ""
 }
 
-// buildProgram returns the command line of the worker's agent. If --provider is set, the provider builds
-// it, and otherwise it consists of words. program warns about each setting in the agent's file that
-// is not passed to the agent.
+// buildProgram returns the command line of the worker's agent. If --provider is set, the provider
+// builds the command line. Otherwise the command line is argv. buildProgram warns about each setting
+// in the agent's file that is not passed to the agent.
 func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string, argv []string) (p agentProgram, err error) {
 	p = agentProgram{argv: argv, cleanUp: func() {}}
 	path := cmp.Or(f.agentFile, findAgentFile(f.acpFlags.root, name))

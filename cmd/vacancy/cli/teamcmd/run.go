@@ -164,7 +164,7 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 		requestStart := time.Now()
 		t, err := CallFunc(teamapi.ShowTask)(ctx, c, teamapi.ShowTaskRequest{TaskRef: taskRef, WaitSeconds: teamapi.MaxWait})
 		if err == nil && !t.IsTurnOver() && time.Since(requestStart) < time.Second { // a host on AWS does not wait
-			err = cloud.Wait(ctx, 2*time.Second)
+			err = cloud.Sleep(ctx, 2*time.Second)
 		}
 		if err != nil {
 			return kit.WithHint(err, "vacancy task show %s", taskRef.ID)

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// NewStdioTeam returns the tools of a team as an MCP server for a client that starts this program. c is a
-// client of the host's API.
+// NewStdioTeam returns the tools of a team as an MCP server for a client that starts this program.
+// c is a client of the host's API.
 func NewStdioTeam(c op.Client) *mcprelay.Team {
 	m := apiTeam{c}
 	server := mcptool.NewTeamServer(mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), HasTeamTools: true}, func(context.Context) mcptool.Team { return m })

@@ -114,10 +114,10 @@ func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, argv []s
 	})
 }
 
-// turnRunner runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one message.
-// Usually a turn starts a new program. If a program asks for a permission that the caller must
-// grant, its turn ends with the question, and the program waits. The caller's next message in that
-// context answers the question, and the turn of that message continues the waiting program.
+// turnRunner runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one
+// message. Usually a turn starts a new program. If a program asks for a permission that the caller
+// must grant, its turn ends with the question, and the program waits. The caller's next message in
+// that context answers the question, and the turn of that message continues the waiting program.
 type turnRunner struct {
 	*kit.App
 	options    acpclient.Options
@@ -126,8 +126,8 @@ type turnRunner struct {
 }
 
 const (
-	// maxPausedJobs limits the programs that wait for answers of callers, and pauseTimeout limits how long
-	// each program waits.
+	// maxPausedJobs limits the programs that wait for answers of callers, and pauseTimeout limits
+	// how long each program waits.
 	maxPausedJobs = 16
 	pauseTimeout  = 30 * time.Minute
 )
@@ -157,7 +157,7 @@ func (q *turnInput) prompt() string {
 		switch {
 		case t.Claimed != "":
 			speaker = "Caller, who quotes " + t.Claimed
-		case t.Role == string(substrate.Agent):
+		case t.Role == string(substrate.RoleAgent):
 			speaker = "You"
 		}
 		b.WriteString("\n" + speaker + ": " + t.Text + "\n")

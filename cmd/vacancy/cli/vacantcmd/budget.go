@@ -36,7 +36,7 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 			Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
 			Op:      admin.GetBudget,
 			API:     kit.NewTenantAPI("the budget of a tenant, instead of the host's"),
-			Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
+			Request: func(q kit.Request) (admin.TenantRef, error) { return q.TenantRef(), nil },
 			Print:   printBudget,
 		}.Command(a),
 		kit.Operation[admin.TenantRequest[admin.DailyBudget], spend.Budget]{

@@ -27,8 +27,8 @@ type AgentCheck struct {
 }
 
 // CheckAgent checks the agent of a vacant that was created or changed. It asks the agent one
-// question, and asks the agent's MCP servers for their tools. It warns if a call would fail now,
-// and about tools that are left out.
+// question, and asks the agent's MCP servers for their tools. It prints warnings if a call would
+// fail now or if tools are left out.
 func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, skip bool) (r AgentCheck) {
 	if skip {
 		return r
@@ -50,8 +50,8 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	return r
 }
 
-// CheckTools asks the MCP servers of a vacant's agent for their tools. It warns if a call would
-// fail now because of a server, and about tools that are left out.
+// CheckTools asks the MCP servers of a vacant's agent for their tools. It prints warnings if a call
+// would fail now because of a server, or if tools are left out.
 func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
 	t := fetchTools(a, ctx, c, v)
 	if t == nil {
@@ -82,7 +82,7 @@ func fetchTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	return &t
 }
 
-// warnIfNoWorker warns if no worker is connected that would answer a vacant.
+// warnIfNoWorker warns if a vacant with the substrate worker has no connected worker.
 func warnIfNoWorker(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) {
 	if s, err := substrate.Parse(v.Substrate); err != nil || s.Kind != substrate.KindWorker {
 		return

@@ -55,7 +55,7 @@ func (r vacantResult) Print(w io.Writer) {
 		kit.PrintFields(w, "child of", r.Parent.String()+", "+state)
 	}
 	if r.Agent != nil {
-		version := "of defaults"
+		version := "default settings"
 		if r.Agent.Version > 0 {
 			version = fmt.Sprintf("version %d", r.Agent.Version)
 		}
@@ -63,11 +63,11 @@ func (r vacantResult) Print(w io.Writer) {
 		for _, s := range r.Agent.Settings {
 			fmt.Fprintf(w, "    %-17s %-30s %s\n", kit.EscapeLine(s.Name), kit.EscapeLine(kit.Truncate(s.Value, 60)), kit.EscapeLine(s.Origin))
 		}
-		var also struct {
+		var agentDocument struct {
 			Warnings []string `json:"warnings"`
 		}
-		if json.Unmarshal(r.Agent.Agent, &also) == nil {
-			for _, entry := range also.Warnings {
+		if json.Unmarshal(r.Agent.Agent, &agentDocument) == nil {
+			for _, entry := range agentDocument.Warnings {
 				fmt.Fprintf(w, "    warning           %s\n", kit.EscapeLine(kit.Truncate(entry, kit.MaxShownCause)))
 			}
 		}

@@ -29,7 +29,7 @@ counts as one of its tenant's vacants.`,
 			Op:      admin.ListNames,
 			API:     kit.NewTenantAPI("the tenant whose names are listed (default: the operator's own)"),
 			Request: func(q kit.Request) (admin.NamesRequest, error) {
-				return admin.NamesRequest{TenantRef: q.OfTenant()}, nil
+				return admin.NamesRequest{TenantRef: q.TenantRef()}, nil
 			},
 			AppendPage: func(in *admin.NamesRequest, list *admin.Names, page admin.Names) bool {
 				list.Names, list.Count, in.Cursor = append(list.Names, page.Names...), page.Count, page.Next

@@ -148,19 +148,19 @@ key signs. Callers that know its id can still call it. It can be published again
   vacancy unpublish alice --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if registry != "" {
-				o, err := openIdentity(a, cmd.Context(), registry, args[0])
+				self, err := openIdentity(a, cmd.Context(), registry, args[0])
 				if err != nil {
 					return err
 				}
-				if !o.isRegistered {
-					return problem.New(problem.NotFound, "%s is not published at %s", args[0], o.Registry.URL)
+				if !self.isRegistered {
+					return problem.New(problem.NotFound, "%s is not published at %s", args[0], self.Registry.URL)
 				}
-				d, err := o.newDraft(cmd.Context(), nil, nil)
+				d, err := self.newDraft(cmd.Context(), nil, nil)
 				if err != nil {
 					return err
 				}
 				d.Visibility = lifecycle.Hidden
-				return sendDraft(a, cmd.Context(), o, d)
+				return sendDraft(a, cmd.Context(), self, d)
 			}
 			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
 				published, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.VacantRef{Vacant: args[0]})

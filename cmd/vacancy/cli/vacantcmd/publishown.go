@@ -21,8 +21,8 @@ type LocalIdentity struct {
 	*datadir.Identity
 	Registry     *registryclient.Client
 	Card         *card.Card // registered card, or else the card stored in the identity; may be nil
-	isRegistered bool       // the identity is registered
-	// visibility is the visibility of a registered identity.
+	isRegistered bool
+	// visibility is "" unless the identity is registered.
 	visibility lifecycle.Visibility
 }
 
@@ -40,42 +40,42 @@ func openIdentity(a *kit.App, ctx context.Context, registry, name string) (*Loca
 	if err != nil {
 		return nil, err
 	}
-	o := &LocalIdentity{Identity: id, Registry: &registryclient.Client{
+	self := &LocalIdentity{Identity: id, Registry: &registryclient.Client{
 		Transport: a.HTTPTransport(0), URL: base, Reader: id.Key, Now: a.Now,
 	}}
-	return o, o.LoadCard(ctx)
+	return self, self.LoadCard(ctx)
 }
 
-// LoadCard reads the registered card, and returns an error unless the card is verified. If the registry
-// shows no card, Look uses the card that is stored in the identity.
-func (o *LocalIdentity) LoadCard(ctx context.Context) error {
-	m, err := o.Registry.Card(ctx, o.ID())
+// LoadCard sets Card to the registered card, and returns an error unless the card is verified. If the
+// registry shows no card, LoadCard uses the card that is stored in the identity.
+func (l *LocalIdentity) LoadCard(ctx context.Context) error {
+	m, err := l.Registry.Card(ctx, l.ID())
 	switch {
 	case err == nil:
 		c, err := m.VerifiedCard()
 		if err != nil {
 			return err
 		}
-		o.Card, o.isRegistered, o.visibility = &c, true, m.Visibility
+		l.Card, l.isRegistered, l.visibility = &c, true, m.Visibility
 		return nil
 	// The registry does not accept requests signed with a revoked key, so read anonymously.
-	case problem.Is(err, problem.Revoked) && o.Registry.Reader != nil:
-		o.Registry.Reader = nil
-		return o.LoadCard(ctx)
+	case problem.Is(err, problem.Revoked) && l.Registry.Reader != nil:
+		l.Registry.Reader = nil
+		return l.LoadCard(ctx)
 	// A registry of the reference implementation does not verify who reads, so it does not show a
 	// hidden vacant even to the vacant itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
-		bundle, err := o.Bundle(ctx)
-		o.Card = bundle.Card
+		bundle, err := l.Bundle(ctx)
+		l.Card = bundle.Card
 		return err
 	}
 	return err
 }
 
-func (o *LocalIdentity) newDraft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
-	c := card.Card{VacantID: o.ID(), HaloVersion: card.Version}
-	if o.Card != nil {
-		c = *o.Card
+func (l *LocalIdentity) newDraft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
+	c := card.Card{VacantID: l.ID(), HaloVersion: card.Version}
+	if l.Card != nil {
+		c = *l.Card
 	}
 	if capability != nil {
 		c.CapabilityText = *capability
@@ -84,9 +84,9 @@ func (o *LocalIdentity) newDraft(ctx context.Context, capability, endpoint *stri
 		c.Endpoint = *endpoint
 	}
 	if c.CapabilityText == "" {
-		return registryclient.Draft{}, kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, got none; it has no card yet", o.Name), `--capability "TEXT"`)
+		return registryclient.Draft{}, kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, got none; it has no card yet", l.Name), `--capability "TEXT"`)
 	}
-	if err := c.Sign(ctx, o.Key); err != nil {
+	if err := c.Sign(ctx, l.Key); err != nil {
 		return registryclient.Draft{}, err
 	}
 	return registryclient.Draft{Card: c, State: lifecycle.Active}, nil
@@ -96,7 +96,7 @@ func publishIdentity(a *kit.App, ctx context.Context, f publishFlags, name strin
 	if f.where != (kit.HostFlags{}) {
 		return problem.New(problem.Usage, "--registry: not supported together with --host, --stage or --data: an identity is on this machine")
 	}
-	o, err := openIdentity(a, ctx, f.registryURL, name)
+	self, err := openIdentity(a, ctx, f.registryURL, name)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func publishIdentity(a *kit.App, ctx context.Context, f publishFlags, name strin
 		}
 		endpoint = &sendURL
 	}
-	d, err := o.newDraft(ctx, p.Capability, endpoint)
+	d, err := self.newDraft(ctx, p.Capability, endpoint)
 	if err != nil {
 		return err
 	}
@@ -116,49 +116,50 @@ func publishIdentity(a *kit.App, ctx context.Context, f publishFlags, name strin
 	switch {
 	case p.Visibility != nil:
 		d.Visibility = *p.Visibility
-	case o.isRegistered && o.visibility != lifecycle.Hidden:
-		d.Visibility = o.visibility
+	case self.isRegistered && self.visibility != lifecycle.Hidden:
+		d.Visibility = self.visibility
 	}
 	if d.Card.Endpoint == "" && d.Visibility == lifecycle.Public {
-		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", o.Name),
+		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", self.Name),
 			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
 	if requested := p.Listing; requested != nil {
-		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, so it increases
+		l := listing.New(self.ID(), a.Now().UnixMicro()) // the version is the time, so it increases
 		l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = requested.Tags, requested.Skills, requested.Summary, requested.Family, requested.Owner, requested.Price
-		if err := l.Sign(ctx, o.Key); err != nil {
+		if err := l.Sign(ctx, self.Key); err != nil {
 			return err
 		}
 		d.Listing = &l
 	}
-	return sendDraft(a, ctx, o, d)
+	return sendDraft(a, ctx, self, d)
 }
 
-func sendDraft(a *kit.App, ctx context.Context, o *LocalIdentity, d registryclient.Draft) error {
-	r, err := o.Registry.PublishAs(ctx, o.Key, d, a.Rand)
+func sendDraft(a *kit.App, ctx context.Context, self *LocalIdentity, d registryclient.Draft) error {
+	r, err := self.Registry.PublishAs(ctx, self.Key, d, a.Rand)
 	if err != nil {
 		return err
 	}
-	if r.ID != o.ID() || r.CardHash != d.Card.Hash() {
-		return problem.New(problem.Untrusted, "%s answers with a card that is not the published one", o.Registry.URL)
+	if r.ID != self.ID() || r.CardHash != d.Card.Hash() {
+		return problem.New(problem.Untrusted, "%s answers with a card that is not the published one", self.Registry.URL)
 	}
 	if r.AwaitsProbe {
-		r.AwaitsProbe = o.waitWhileUnreached(ctx)
+		r.AwaitsProbe = self.waitWhileUnreached(ctx)
 	}
 	return a.PrintResult(publishedResult{
-		ID: r.ID, Name: o.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
-		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.Registry.URL, Unchanged: r.Replayed, AwaitsProbe: r.AwaitsProbe,
+		ID: r.ID, Name: self.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
+		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: self.Registry.URL, Unchanged: r.Replayed, AwaitsProbe: r.AwaitsProbe,
 	})
 }
 
-// waitWhileUnreached waits briefly until the registry has reached the endpoint, which the registry probes
-// after its answer. It returns true if the registry has not reached the endpoint in this time.
-func (o *LocalIdentity) waitWhileUnreached(ctx context.Context) bool {
+// waitWhileUnreached waits briefly until the registry has reached the endpoint. The registry probes
+// the endpoint only after it has accepted the publication. waitWhileUnreached returns true if the
+// registry still has not reached the endpoint.
+func (l *LocalIdentity) waitWhileUnreached(ctx context.Context) bool {
 	const maxWait, interval = 3 * time.Second, 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for retry.Sleep(ctx, interval) == nil {
-		if m, err := o.Registry.Card(ctx, o.ID()); err == nil && !m.AwaitsProbe {
+		if m, err := l.Registry.Card(ctx, l.ID()); err == nil && !m.AwaitsProbe {
 			return false
 		}
 	}

@@ -29,20 +29,20 @@ be undone. Use it if somebody else may have the key.`,
 				return kit.WithHint(problem.New(problem.Usage, "--reason: expected a reason, which will be public, got none"), `vacancy revoke %s --reason "TEXT"`, args[0])
 			}
 			if registry != "" {
-				o, err := openIdentity(a, cmd.Context(), registry, args[0])
+				self, err := openIdentity(a, cmd.Context(), registry, args[0])
 				if err != nil {
 					return err
 				}
-				if err := confirmRevocation(a, cmd.Context(), o.Name, yes); err != nil {
+				if err := confirmRevocation(a, cmd.Context(), self.Name, yes); err != nil {
 					return err
 				}
-				r, err := o.Registry.RevokeAs(cmd.Context(), o.Key, reason, a.Rand)
+				r, err := self.Registry.RevokeAs(cmd.Context(), self.Key, reason, a.Rand)
 				if err != nil {
 					return err
 				}
 				return a.PrintResult(publishedResult{
-					ID: o.ID(), Name: o.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
-					Registry: o.Registry.URL, Unchanged: r.Replayed, Revoked: true,
+					ID: self.ID(), Name: self.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
+					Registry: self.Registry.URL, Unchanged: r.Replayed, Revoked: true,
 				})
 			}
 			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {

@@ -76,9 +76,9 @@ func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 	return kit.WithHint(err, "vacancy secret set %s%s < FILE", kit.ShellWord(name), flags)
 }
 
-// hintMissingSecret adds the command that sets the agent's secret as a hint, if err reports that
-// the secret is missing. agent is a definition in JSON. If agent is nil, the default agent of the
-// substrate spec is used.
+// hintMissingSecret adds a hint to an error about the agent's missing secret: the command that sets
+// it. agent is a definition in JSON. If agent is nil, the default agent of the substrate spec is
+// used.
 func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) error {
 	if p := problem.AsError(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
 		return err
@@ -121,7 +121,7 @@ func SetSecretOperation(a *kit.App, kind admin.SecretOps, forUsage string) kit.O
 }
 
 func secretRequest(q kit.Request) admin.SecretRef {
-	return admin.SecretRef{TenantRef: q.OfTenant(), Name: q.Args[0]}
+	return admin.SecretRef{TenantRef: q.TenantRef(), Name: q.Args[0]}
 }
 
 // readSecretValue reads a value from standard input. It refuses a terminal, because the value would
@@ -141,11 +141,12 @@ func readSecretValue(a *kit.App, command string) (string, error) {
 	return value, nil
 }
 
-// ListSecretsOperation returns the command that lists secrets of a kind. The caller adds the help texts.
+// ListSecretsOperation returns the command that lists secrets of a kind. The caller adds the help
+// texts.
 func ListSecretsOperation(kind admin.SecretOps) kit.Operation[admin.TenantRef, admin.Secrets] {
 	return kit.Operation[admin.TenantRef, admin.Secrets]{
 		Op:      kind.List,
-		Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
+		Request: func(q kit.Request) (admin.TenantRef, error) { return q.TenantRef(), nil },
 		Print: func(w io.Writer, r admin.Secrets) {
 			kit.PrintTable(w, "no secrets"+tenantSuffix(r.Tenant), r.Secrets, func(s secrets.Info) []any {
 				return []any{s.Name, fmt.Sprintf("version %d of %s, bound to %s", s.Version, s.Time.Format(time.RFC3339), strings.Join(s.Hosts, ", "))}
@@ -154,7 +155,8 @@ func ListSecretsOperation(kind admin.SecretOps) kit.Operation[admin.TenantRef, a
 	}
 }
 
-// DeleteSecretOperation returns the command that deletes a secret of a kind. The caller adds the help texts.
+// DeleteSecretOperation returns the command that deletes a secret of a kind. The caller adds the
+// help texts.
 func DeleteSecretOperation(kind admin.SecretOps) kit.Operation[admin.SecretRef, op.None] {
 	var deleted admin.SecretRef
 	return kit.Operation[admin.SecretRef, op.None]{

@@ -95,8 +95,9 @@ func fetchHandout(a *kit.App, ctx context.Context, where kit.HostFlags, name str
 	return h, err
 }
 
-// fetchHandoutByURL reads the card at a URL and returns the handout (the address and commands for callers) of
-// its vacant. It returns an error unless the vacant signed the card and answers unsigned calls.
+// fetchHandoutByURL reads the card at a URL and returns the handout (the address and commands for
+// callers) of its vacant. It returns an error unless the vacant signed the card and answers
+// unsigned calls.
 func fetchHandoutByURL(a *kit.App, ctx context.Context, url string) (h kit.Handout, err error) {
 	transport := a.HTTPTransport(0)
 	c, err := agents.FetchCard(ctx, transport, url)

@@ -107,8 +107,8 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.PrintResult(vacantResult{Vacant: after, AgentCheck: CheckAgent(a, ctx, c, &after, noCheck), hasPrintedWarnings: true})
 }
 
-// updateAgent creates the next version of a vacant's agent. If to is positive, the next version is a
-// copy of the version with that number. Otherwise it is the agent in file or, if file is zero, the
+// updateAgent creates the next version of a vacant's agent. If fromVersion is positive, the next
+// version is a copy of that version. Otherwise it is the agent in file or, if file is zero, the
 // current version with the settings in args[1:].
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, fromVersion int, noCheck bool) error {
 	current, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: args[0]}})

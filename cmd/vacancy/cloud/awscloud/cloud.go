@@ -84,7 +84,7 @@ func (c *Cloud) Config() aws.Config { return c.cfg }
 func (c *Cloud) Region() string { return c.cfg.Region }
 
 func (c *Cloud) OpenStore(rows, docs string) store.Store {
-	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
+	return dynamo.New(c.tables, dynamo.TableNames{Rows: rows, Docs: docs})
 }
 
 func (c *Cloud) ConvertError(err error) error { return ToProblem(err) }

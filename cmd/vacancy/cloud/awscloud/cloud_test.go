@@ -146,16 +146,16 @@ func TestAnObjectThatStaysEndsTheEmptying(t *testing.T) {
 	}
 }
 
-func line(id string, second int, text string) string {
+func identifiedLine(id string, second int, text string) string {
 	return fmt.Sprintf(`{"eventId":%q,"timestamp":%d,"message":%q}`, id, time.Date(2026, 5, 6, 0, 0, second, 0, time.UTC).UnixMilli(), text)
 }
 
 func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 	server, c := recorded(t)
 	logs := map[string][]string{
-		"/a":       {line("1", 1, "first"), line("3", 3, "third")},
-		"/a after": {line("4", 5, "fifth")},
-		"/b":       {line("2", 2, "second"), line("5", 4, "fourth")},
+		"/a":       {identifiedLine("1", 1, "first"), identifiedLine("3", 3, "third")},
+		"/a after": {identifiedLine("4", 5, "fifth")},
+		"/b":       {identifiedLine("2", 2, "second"), identifiedLine("5", 4, "fourth")},
 	}
 	server.SetResponder("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
 		group := r.JSON["logGroupName"].(string)
@@ -172,7 +172,7 @@ func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 	var got []string
 	show := func(l cloud.LogLine) error { got = append(got, l.Text); return nil }
 	must(t, tail.Next(t.Context(), show))
-	logs["/b"] = append(logs["/b"], line("6", 4, "late"))
+	logs["/b"] = append(logs["/b"], identifiedLine("6", 4, "late"))
 	must(t, tail.Next(t.Context(), show))
 	if diff := cmp.Diff([]string{"first", "second", "third", "fourth", "fifth", "late"}, got); diff != "" {
 		t.Errorf("Next() (-want +got):\n%s", diff)
@@ -184,12 +184,12 @@ func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
 	throttled := false
 	server.SetResponder("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
 		if r.JSON["nextToken"] == nil {
-			return cloudtest.Reply{Body: `{"events":[` + line("1", 1, "first") + `],"nextToken":"more"}`}
+			return cloudtest.Reply{Body: `{"events":[` + identifiedLine("1", 1, "first") + `],"nextToken":"more"}`}
 		}
 		if throttled = !throttled; throttled {
 			return cloudtest.Reply{Code: "ThrottlingException", Message: "Rate exceeded"}
 		}
-		return cloudtest.Reply{Body: `{"events":[` + line("2", 2, "second") + `]}`}
+		return cloudtest.Reply{Body: `{"events":[` + identifiedLine("2", 2, "second") + `]}`}
 	})
 	tail := c.TailLogs([]string{"/a"}, time.Time{}.AddDate(2000, 0, 0))
 	var got []string

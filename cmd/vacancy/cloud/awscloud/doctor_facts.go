@@ -36,36 +36,36 @@ func (c *Cloud) CollectFacts(ctx context.Context, name string, now func() time.T
 	}
 	f.Stacks = map[string]doctor.Stack{}
 	for _, short := range stage.StackNames() {
-		f.Stacks[short] = c.stackFacts(ctx, stage.FullName(name, short))
+		f.Stacks[short] = c.fetchStack(ctx, stage.FullName(name, short))
 	}
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
-	wg.Go(func() { c.accountFacts(ctx, &f, f.Stacks["functions"]) })
+	wg.Go(func() { c.fetchAccountFacts(ctx, &f, f.Stacks["functions"]) })
 	if topic := f.Stacks["watch"].Outputs["AlarmTopic"]; topic != "" {
 		wg.Go(func() { f.Mail = c.MailSubscriptions(ctx, topic) })
 	}
-	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
-	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
-	wg.Go(func() { f.SealingKey = c.keyFacts(ctx, data["SealKey"]) })
-	wg.Go(func() { f.TamperReports = c.tamperedFacts(ctx, name) })
-	wg.Go(func() { f.TamperSource = c.feedFacts(ctx, stage.FullName(name, "tamper")) })
-	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsPeriod)) })
-	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsPeriod)) })
+	wg.Go(func() { f.Rows = c.fetchTable(ctx, data["Rows"]) })
+	wg.Go(func() { f.Docs = c.fetchTable(ctx, data["Docs"]) })
+	wg.Go(func() { f.SealingKey = c.fetchSealingKey(ctx, data["SealKey"]) })
+	wg.Go(func() { f.TamperReports = c.fetchTamperReports(ctx, name) })
+	wg.Go(func() { f.TamperSource = c.fetchEventSource(ctx, stage.FullName(name, "tamper")) })
+	wg.Go(func() { f.Gate = c.fetchGate(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsPeriod)) })
+	wg.Go(func() { f.Jobs = c.fetchJobs(ctx, name, now().Add(-jobsPeriod)) })
 	wg.Wait()
 	return f
 }
 
 func (c *Cloud) CollectAccountFacts(ctx context.Context, name string) doctor.Facts {
 	f := doctor.Facts{Stage: name}
-	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.FullName(name, "functions")))
+	c.fetchAccountFacts(ctx, &f, c.fetchStack(ctx, stage.FullName(name, "functions")))
 	return f
 }
 
-func (c *Cloud) accountFacts(ctx context.Context, f *doctor.Facts, functions doctor.Stack) {
+func (c *Cloud) fetchAccountFacts(ctx context.Context, f *doctor.Facts, functions doctor.Stack) {
 	var wg sync.WaitGroup
-	wg.Go(func() { f.Bootstrap = c.bootstrapFacts(ctx) })
-	wg.Go(func() { f.Quota = c.quotaFacts(ctx, f.Stage, functions) })
-	wg.Go(func() { f.Types = c.typeFacts(ctx) })
+	wg.Go(func() { f.Bootstrap = c.fetchBootstrap(ctx) })
+	wg.Go(func() { f.Quota = c.fetchQuota(ctx, f.Stage, functions) })
+	wg.Go(func() { f.Types = c.fetchTypeSupport(ctx) })
 	wg.Wait()
 }
 
@@ -94,8 +94,8 @@ func classifyCredentialError(err error) doctor.CredentialProblem {
 	return doctor.Unreachable
 }
 
-// fetchAccount asks AWS for the owner of the credentials. It also reads AWS's clock from the answer, even
-// if AWS refuses the request.
+// fetchAccount asks AWS for the owner of the credentials. It also reads AWS's clock from the
+// answer, even if AWS refuses the request.
 func (c *Cloud) fetchAccount(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
@@ -117,18 +117,18 @@ type clockClient struct {
 	clock doctor.Clock
 }
 
-func (d *clockClient) Do(r *http.Request) (*http.Response, error) {
-	out, err := d.inner.Do(r)
+func (c *clockClient) Do(r *http.Request) (*http.Response, error) {
+	out, err := c.inner.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	if serverTime, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Known {
-		d.clock = doctor.Clock{Known: true, Skew: d.now().Sub(serverTime)}
+	if serverTime, err := http.ParseTime(out.Header.Get("Date")); err == nil && !c.clock.Known {
+		c.clock = doctor.Clock{Known: true, Skew: c.now().Sub(serverTime)}
 	}
 	return out, nil
 }
 
-func (c *Cloud) stackFacts(ctx context.Context, name string) doctor.Stack {
+func (c *Cloud) fetchStack(ctx context.Context, name string) doctor.Stack {
 	s, err := c.Stack(ctx, name)
 	if problem.Is(err, problem.NotFound) {
 		return doctor.Stack{Missing: true}
@@ -136,7 +136,7 @@ func (c *Cloud) stackFacts(ctx context.Context, name string) doctor.Stack {
 	return doctor.Stack{Status: s.Status, Reason: s.Reason, Outputs: s.Outputs, Err: err}
 }
 
-func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
+func (c *Cloud) fetchBootstrap(ctx context.Context) doctor.Bootstrap {
 	s, err := c.Stack(ctx, "CDKToolkit")
 	switch {
 	case problem.Is(err, problem.NotFound), err == nil && !s.IsDeployed():
@@ -149,7 +149,7 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 	return doctor.Bootstrap{Version: version}
 }
 
-func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.Stack) doctor.Quota {
+func (c *Cloud) fetchQuota(ctx context.Context, name string, functions doctor.Stack) doctor.Quota {
 	out, err := c.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {
 		return doctor.Quota{Err: ToProblem(err)}
@@ -182,9 +182,9 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 // them.
 const maxTypeRequests = 4
 
-// typeFacts queries CloudFormation for each resource type that a stage may use. If the first query
+// fetchTypeSupport queries CloudFormation for each resource type that a stage may use. If the first query
 // fails, it sends no others.
-func (c *Cloud) typeFacts(ctx context.Context) doctor.TypeSupport {
+func (c *Cloud) fetchTypeSupport(ctx context.Context) doctor.TypeSupport {
 	schema, err := c.describeType(ctx, doctor.KeyType)
 	if err != nil {
 		return doctor.TypeSupport{Err: err}
@@ -233,7 +233,7 @@ func (c *Cloud) describeType(ctx context.Context, name string) (schema string, e
 	return aws.ToString(out.Schema), nil
 }
 
-func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.EventSource {
+func (c *Cloud) fetchEventSource(ctx context.Context, function string) doctor.EventSource {
 	out, err := c.lambda.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
 	switch {
 	case problem.Is(ToProblem(err), problem.NotFound):
@@ -247,7 +247,7 @@ func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.EventSour
 	return doctor.EventSource{State: aws.ToString(m.State), LastResult: aws.ToString(m.LastProcessingResult)}
 }
 
-func (c *Cloud) keyFacts(ctx context.Context, id string) doctor.SealingKey {
+func (c *Cloud) fetchSealingKey(ctx context.Context, id string) doctor.SealingKey {
 	if id == "" {
 		return doctor.SealingKey{Absent: true}
 	}

@@ -15,9 +15,9 @@ import (
 // maxExecutions is the maximum number of executions that are read for each status.
 const maxExecutions = 100
 
-// gateFacts returns facts about a state machine. It counts the executions that failed, timed out or
+// fetchGate returns facts about a state machine. It counts the executions that failed, timed out or
 // were aborted after since.
-func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doctor.Gate {
+func (c *Cloud) fetchGate(ctx context.Context, arn string, since time.Time) doctor.Gate {
 	if arn == "" {
 		return doctor.Gate{NameUnknown: true}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// scanLogLines calls a function for each line of a log group that contains word, oldest first, until the
-// function returns false. It skips lines that are older than since, unless since is zero. The error
-// is NotFound if the group does not exist.
+// scanLogLines calls handle for each line of a log group that contains word, oldest first, until
+// handle returns false. It skips lines that are older than since, unless since is zero. The error is
+// NotFound if the group does not exist.
 func (c *Cloud) scanLogLines(ctx context.Context, group, word string, since time.Time, handle func(eventTime time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
@@ -36,7 +36,7 @@ func (c *Cloud) scanLogLines(ctx context.Context, group, word string, since time
 	return nil
 }
 
-func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.TamperReports {
+func (c *Cloud) fetchTamperReports(ctx context.Context, stage string) doctor.TamperReports {
 	var t doctor.TamperReports
 	err := c.scanLogLines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(eventTime time.Time, line []byte) bool {
 		var record struct{ Tampered float64 }
@@ -54,11 +54,11 @@ func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.TamperRe
 	return t
 }
 
-// jobsPeriod is the length of the period, until now, in which the runs of background functions are
-// searched. It is long because the indexer may have no work for hours.
+// jobsPeriod limits how far back the logs are searched for runs of background functions. It is long
+// because the indexer may have no work for hours.
 const jobsPeriod = 24 * time.Hour
 
-func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {
+func (c *Cloud) fetchJobs(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {
 	jobs := map[string]doctor.Job{}
 	for _, f := range functions.All() {
 		if f.Check.Name == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (c *Cloud) tableFacts(ctx context.Context, name string) doctor.Table {
+func (c *Cloud) fetchTable(ctx context.Context, name string) doctor.Table {
 	if name == "" {
 		return doctor.Table{NameUnknown: true}
 	}
@@ -61,8 +61,8 @@ func convertTable(d *types.TableDescription) doctor.Table {
 	return t
 }
 
-// throughputLimits returns the throughput limits of a table or an index. Zero means no limit, for which AWS
-// uses -1.
+// throughputLimits returns the throughput limits of a table or an index. Zero means no limit, for
+// which AWS uses -1.
 func throughputLimits(o *types.OnDemandThroughput) (read, write int) {
 	if o == nil {
 		return 0, 0

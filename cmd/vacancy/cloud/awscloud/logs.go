@@ -33,13 +33,13 @@ func (c *Cloud) LogGroups(ctx context.Context, prefix string) ([]string, error) 
 // read therefore starts earlier than the last line that was shown, and skips lines that were
 // already shown.
 const (
-	maxLineDelay = 10 * time.Second // maximum delay of a line
-	maxPageLines = 500              // maximum number of lines of a group in memory
-	maxShownIDs  = 20_000           // maximum number of remembered ids
+	maxLineDelay = 10 * time.Second
+	maxPageLines = 500 // limit of the lines per group in memory
+	maxShownIDs  = 20_000
 )
 
-// logTail implements cloud.LogTail. Its memory is limited to one page per group and the ids of the lines
-// that were shown last.
+// logTail implements cloud.LogTail. Its memory is limited to one page per group and the ids of the
+// lines that were shown last.
 type logTail struct {
 	cloud      *Cloud
 	groups     []string
@@ -53,23 +53,23 @@ func (c *Cloud) TailLogs(groups []string, from time.Time) cloud.LogTail {
 	return &logTail{cloud: c, groups: groups, startTime: from, shownIDs: map[string]bool{}, shownOrder: make([]string, maxShownIDs)}
 }
 
-// line is a log line with the id that AWS assigned.
-type line struct {
+// identifiedLine is a log line with the id that AWS assigned.
+type identifiedLine struct {
 	cloud.LogLine
 	id string
 }
 
 func (t *logTail) Next(ctx context.Context, show func(cloud.LogLine) error) error {
 	newest := t.startTime
-	// Move t.from forward even after an error, so that shown lines are not read again.
+	// Move t.startTime forward even after an error, so that shown lines are not read again.
 	defer func() {
 		if from := newest.Add(-maxLineDelay); from.After(t.startTime) {
 			t.startTime = from
 		}
 	}()
-	sources := make([]*source, len(t.groups))
+	sources := make([]*groupReader, len(t.groups))
 	for i, g := range t.groups {
-		sources[i] = &source{cloud: t.cloud, group: g, startTime: t.startTime}
+		sources[i] = &groupReader{cloud: t.cloud, group: g, startTime: t.startTime}
 	}
 	for {
 		next, err := findEarliest(ctx, sources)
@@ -100,8 +100,8 @@ func (t *logTail) rememberShown(id string) {
 }
 
 // findEarliest returns the source with the earliest next line, or nil if all sources have ended.
-func findEarliest(ctx context.Context, sources []*source) (*source, error) {
-	var first *source
+func findEarliest(ctx context.Context, sources []*groupReader) (*groupReader, error) {
+	var first *groupReader
 	for _, s := range sources {
 		if err := s.fetchLines(ctx); err != nil {
 			return nil, err
@@ -113,22 +113,22 @@ func findEarliest(ctx context.Context, sources []*source) (*source, error) {
 	return first, nil
 }
 
-func (l line) isBefore(other line) bool {
+func (l identifiedLine) isBefore(other identifiedLine) bool {
 	return cmp.Or(l.Time.Compare(other.Time), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// source reads the lines of one group since a time, page by page.
-type source struct {
+// groupReader reads the lines of one group since a time, page by page.
+type groupReader struct {
 	cloud     *Cloud
 	group     string
 	startTime time.Time
-	lines     []line
+	lines     []identifiedLine
 	nextToken *string
 	hasEnded  bool
 }
 
 // fetchLines reads pages until it has a line or the group ends, because AWS may return empty pages.
-func (s *source) fetchLines(ctx context.Context) error {
+func (s *groupReader) fetchLines(ctx context.Context) error {
 	for len(s.lines) == 0 && !s.hasEnded {
 		page, err := s.cloud.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
 			LogGroupName: &s.group, StartTime: aws.Int64(s.startTime.UnixMilli()), Limit: aws.Int32(maxPageLines), NextToken: s.nextToken,
@@ -141,9 +141,9 @@ func (s *source) fetchLines(ctx context.Context) error {
 			return err
 		}
 		for _, e := range page.Events {
-			s.lines = append(s.lines, line{cloud.LogLine{Group: s.group, Time: time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), Text: aws.ToString(e.Message)}, aws.ToString(e.EventId)})
+			s.lines = append(s.lines, identifiedLine{cloud.LogLine{Group: s.group, Time: time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), Text: aws.ToString(e.Message)}, aws.ToString(e.EventId)})
 		}
-		slices.SortStableFunc(s.lines, func(a, b line) int { return a.Time.Compare(b.Time) })
+		slices.SortStableFunc(s.lines, func(a, b identifiedLine) int { return a.Time.Compare(b.Time) })
 		s.nextToken, s.hasEnded = page.NextToken, page.NextToken == nil
 	}
 	return nil

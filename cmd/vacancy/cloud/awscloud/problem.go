@@ -61,9 +61,8 @@ type codeError struct{ smithy.APIError }
 
 func (a codeError) Error() string { return a.ErrorCode() }
 
-// convertAPIError converts an error that AWS returned into a problem. The first argument is the SDK's
-// error, which wraps that error. The problem does not wrap the SDK's error, because its text would
-// repeat the message.
+// convertAPIError converts apiErr, which AWS returned, into a problem. sdkErr wraps apiErr. The
+// problem does not wrap sdkErr, whose text would repeat the message.
 func convertAPIError(sdkErr error, apiErr smithy.APIError) error {
 	code, message := apiErr.ErrorCode(), strings.TrimSuffix(apiErr.ErrorMessage(), ".")
 	operation, err := operationName(sdkErr), codeError{apiErr}

@@ -10,8 +10,8 @@ import (
 )
 
 // Labels of a secret's versions. The edge (CloudFront) sends the value with the label AWSCURRENT. A
-// new value has the other label until the edge sends it, so AWSCURRENT stays correct if a rotation is
-// interrupted.
+// new value has the label pendingLabel until the edge sends it. AWSCURRENT therefore stays correct
+// if a rotation is interrupted.
 const (
 	currentLabel = "AWSCURRENT"
 	pendingLabel = "VACANCY_COMING"

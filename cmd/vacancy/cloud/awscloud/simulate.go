@@ -20,7 +20,7 @@ func (c *Cloud) SimulatePolicies(ctx context.Context) *doctor.Simulation {
 		return &doctor.Simulation{Err: err}
 	}
 	partition := strings.Split(caller.ARN, ":")[1]
-	place := policies.Location{Partition: partition, Region: c.Region(), Account: caller.Account}
+	location := policies.Location{Partition: partition, Region: c.Region(), Account: caller.Account}
 	s := &doctor.Simulation{}
 	client := iam.NewFromConfig(c.cfg)
 	for _, function := range policies.Functions() {
@@ -33,7 +33,7 @@ func (c *Cloud) SimulatePolicies(ctx context.Context) *doctor.Simulation {
 			return &doctor.Simulation{Err: err}
 		}
 		for _, call := range calls {
-			decisions, err := simulateCall(ctx, client, place, place.ReplaceNames(string(document)), call)
+			decisions, err := simulateCall(ctx, client, location, location.ReplaceNames(string(document)), call)
 			if err != nil {
 				return &doctor.Simulation{Err: ToProblem(err)}
 			}
@@ -51,8 +51,8 @@ func (c *Cloud) SimulatePolicies(ctx context.Context) *doctor.Simulation {
 	return s
 }
 
-func simulateCall(ctx context.Context, client *iam.Client, place policies.Location, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
-	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{place.ReplaceNames(call.Resource)}}
+func simulateCall(ctx context.Context, client *iam.Client, location policies.Location, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
+	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{location.ReplaceNames(call.Resource)}}
 	for _, key := range slices.Sorted(maps.Keys(call.Keys)) {
 		kind := types.ContextKeyTypeEnumString
 		if key == "dynamodb:LeadingKeys" || key == "kms:EncryptionContextKeys" {

@@ -31,9 +31,9 @@ func (c *Cloud) OpenTables(ctx context.Context, stageName string, units float64,
 			return nil, problem.New(problem.Damaged, "the stack %s has no output %s", s.Name, name)
 		}
 	}
-	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.WithReadRate(units, now, cloud.Wait))
+	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.WithReadRate(units, now, cloud.Sleep))
 	result := &cloud.Tables{
-		TableStore: problemStore{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
+		TableStore: problemStore{dynamo.New(client, dynamo.TableNames{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
 		Vault:      kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
 	}
 	if bucket := s.Outputs["Blobs"]; bucket != "" {
@@ -80,8 +80,8 @@ func (v problemView) Streams(ctx context.Context, prefix store.Stream, n int, cu
 	return names, next, explainUnavailable(err)
 }
 
-// explainUnavailable replaces store.ErrUnavailable by the problem that explains the AWS error in its chain.
-// It returns other errors unchanged.
+// explainUnavailable replaces store.ErrUnavailable by the problem that explains the AWS error in
+// its chain. It returns other errors unchanged.
 func explainUnavailable(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err

@@ -29,14 +29,14 @@ import (
 type kept struct {
 	*hosttest.Caller
 	client *dynamodb.Client
-	names  dynamo.Tables
+	names  dynamo.TableNames
 	tables *cloud.Tables
 }
 
 func keep(t *testing.T) *kept {
 	endpoint := dynamolocal.Start(t)
 	names := dynamolocal.Tables(t, endpoint)
-	client := dynamolocal.Client(endpoint, dynamo.WithReadRate(1e6, time.Now, cloud.Wait))
+	client := dynamolocal.Client(endpoint, dynamo.WithReadRate(1e6, time.Now, cloud.Sleep))
 	a := hosttest.Story(t, dynamo.New(client, names))
 	return &kept{a, client, names, &cloud.Tables{TableStore: problemStore{dynamo.New(client, names)}, Vault: a.Vault}}
 }
@@ -149,7 +149,7 @@ func TestARowFarBehindOrOfAForeignNameIsFound(t *testing.T) {
 
 func TestAWSErrorsKeepTheirText(t *testing.T) {
 	client := dynamolocal.Client(dynamolocal.Start(t))
-	gone := problemStore{dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
+	gone := problemStore{dynamo.New(client, dynamo.TableNames{Rows: "gone-rows", Docs: "gone-docs"})}
 	_, err := gone.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"})
 	if !problem.Is(err, problem.NotFound) {
 		t.Errorf("Doc() without a table = %v, want NotFound", err)

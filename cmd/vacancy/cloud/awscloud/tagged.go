@@ -30,8 +30,9 @@ func (c *Cloud) TaggedResources(ctx context.Context, stageName string) ([]cloud.
 				resources = append(resources, cloud.Resource{Type: "AWS::S3::Bucket", PhysicalID: arn[strings.LastIndex(arn, ":")+1:]})
 			case strings.Contains(arn, ":dynamodb:"):
 				resources = append(resources, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", PhysicalID: id})
-			// After the deletion of a stage with keep=false, its keys stay in this state for a week.
-			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion":
+			// If a stage with keep=false is deleted, its keys stay in the state PendingDeletion for
+			// a week.
+			case strings.Contains(arn, ":kms:") && c.fetchSealingKey(ctx, id).State != "PendingDeletion":
 				resources = append(resources, cloud.Resource{Type: "AWS::KMS::Key", PhysicalID: id})
 			}
 		}

@@ -56,8 +56,9 @@ func New(t testing.TB) *AWS {
 	return a
 }
 
-// NewWithEnv starts a server for account 123456789012, and sets the environment so that the AWS SDK of this
-// process uses it. The SDK's retries stay on, because the server may close an idle connection.
+// NewWithEnv starts a server for account 123456789012, and sets the environment so that the AWS SDK
+// of this process uses it. The SDK's retries stay on, because the server may close an idle
+// connection.
 func NewWithEnv(t *testing.T) *AWS {
 	t.Helper()
 	a := New(t)
@@ -167,7 +168,8 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decodeRequest determines the operation of a request from its form, its header, or its method and path.
+// decodeRequest determines the operation of a request from its form, its header, or its method and
+// path.
 func decodeRequest(r *http.Request) Request {
 	body, _ := io.ReadAll(r.Body)
 	req := Request{Path: r.URL.Path, Body: body, Form: url.Values{}}

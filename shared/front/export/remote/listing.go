@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// streamChecker checks that a host's list of streams ends and contains each name once. The host chooses
-// the order of the names, so the order proves neither: a host could repeat pages forever, or list
-// some streams twice, so that the total hides the streams that it omits. listing stores 16 bytes
-// per name, in memory until hashesPerRun names are collected, then as a sorted run on this machine's
-// disk. At the end of the list, it merges the runs to find duplicates.
+// streamChecker checks that a host's list of streams ends and contains each name once. An untrusted
+// host could repeat pages forever. It could also list some streams twice, so that the total hides
+// the streams that it omits. streamChecker stores 16 bytes per name. When hashesPerRun names are in
+// memory, it writes them to this machine's disk as a sorted run. At the end of the list, it merges
+// the runs to find duplicates.
 type streamChecker struct {
 	currentRun []nameHash
 	file       *os.File // sorted runs, one after the other

@@ -55,8 +55,8 @@ type Host struct {
 	retention time.Duration
 }
 
-// Connect connects to a host and checks its export format. The error is Unauthorized if the key is not
-// the operator's.
+// Connect connects to a host and checks its export format. The error is Unauthorized if the key is
+// not the operator's.
 func Connect(ctx context.Context, c Config) (*Host, error) {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
@@ -197,8 +197,8 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 	return h.send(ctx, http.MethodGet, path, nil, into)
 }
 
-// send sends a request until it is answered or refused, at most tries times. All requests only read,
-// so they may be repeated.
+// send sends a request until it is answered or refused, at most maxTries times. All requests only
+// read, so they may be repeated.
 func (h *Host) send(ctx context.Context, method, path string, body []byte, into any) error {
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {

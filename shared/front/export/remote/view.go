@@ -33,13 +33,13 @@ type view struct {
 // headRowCount is the number of first rows that are requested together with a stream's last row.
 const headRowCount = 256
 
-// head contains the first rows of a stream, which were requested together with its last row. A
-// reader of the last row usually reads the first rows next, and most of the time of a check is
-// spent on round trips. A head is used once.
+// head contains the first rows of a stream, which were requested together with its last row. It
+// saves a round trip, because a reader of the last row usually reads the first rows next. A head is
+// used once.
 type head struct {
-	stream    store.Stream
-	rows      *export.RowsPart
-	requested [2]store.Stream // last two streams whose heads were requested; they are not requested again
+	stream        store.Stream
+	rows          *export.RowsPart
+	recentStreams [2]store.Stream // last two streams whose heads were requested; they are not requested again
 }
 
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
@@ -58,7 +58,7 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 	q := url.Values{"stream": {base64.RawURLEncoding.EncodeToString([]byte(s))}, "from": {strconv.FormatUint(from, 10)}, "limit": {strconv.Itoa(n)}}
 	if d == store.Descending {
 		q.Set("order", "desc")
-		if n == 1 && s != v.head.requested[0] && s != v.head.requested[1] {
+		if n == 1 && s != v.head.recentStreams[0] && s != v.head.recentStreams[1] {
 			q.Set("head", strconv.Itoa(headRowCount))
 		}
 	}
@@ -67,13 +67,13 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 		return nil, err
 	}
 	if q.Has("head") {
-		v.head = head{s, page.Head, [2]store.Stream{v.head.requested[1], s}}
+		v.head = head{s, page.Head, [2]store.Stream{v.head.recentStreams[1], s}}
 	}
 	return convertRows(&page.Rows, from, n, d)
 }
 
-// convertRows returns the rows of a part. It returns an error unless they match the request: at most n
-// rows, in the requested order, without duplicates, starting at the requested position.
+// convertRows returns the rows of a part. It returns an error unless they match the request: at
+// most n rows, in the requested order, without duplicates, starting at the requested position.
 func convertRows(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
 		return nil, mismatchError("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))

@@ -177,7 +177,8 @@ func (s *session) readLines(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// readLine reads a line. isComplete is false if the line is longer than maxLineBytes; line is then nil.
+// readLine reads a line. isComplete is false if the line is longer than maxLineBytes; line is then
+// nil.
 func readLine(in *bufio.Reader) (line []byte, isComplete bool, err error) {
 	isComplete = true
 	for {
@@ -455,8 +456,8 @@ func (s *session) parseAnswer(c *pendingCall, b []byte) []byte {
 			s.mu.Unlock()
 		}
 	}
-	// The answer gets the id of the request, because the error of a server that refused the request
-	// before reading it has no id.
+	// The answer gets the id of the request, because a server that refuses a request before reading it
+	// answers without an id.
 	name, value := "result", m.Result
 	if m.Error != nil {
 		name, value = "error", m.Error
@@ -492,9 +493,9 @@ func (s *session) handleCancel(params json.RawMessage) {
 	}
 }
 
-// stopCall cancels a request, which then gets no answer. If the request is a question, stopCall
-// starts a goroutine that waits until the question's task is known and then stops the task on the
-// host, all within stopTimeout.
+// stopCall cancels a request, which then gets no answer. If the request is a question, a goroutine
+// waits until the question's task is known and then stops the task on the host. The goroutine gives
+// up after stopTimeout.
 func (s *session) stopCall(c *pendingCall) {
 	c.mu.Lock()
 	wasCanceled := c.canceled
@@ -554,7 +555,7 @@ func (s *session) stopTask(ctx context.Context, c *pendingCall) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return problem.New(problem.Unavailable, "the host answers %d", res.StatusCode)
+		return problem.New(problem.Unavailable, "the host answered with status %d", res.StatusCode)
 	}
 	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswerBytes))
 	return err

@@ -16,16 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/team"
 )
 
-// Team is a server in this process. The relay adds its tools and resources to those of the
-// host.
+// Team is a server in this process. The relay offers the tools and resources of both the Team and
+// the host.
 type Team struct {
 	Transport
 	// Session distinguishes this program's idempotency keys from other programs' keys.
 	Session string
 	// Agents returns the current agents.
 	Agents func(context.Context) ([]team.Agent, error)
-	// PollInterval is the interval at which the relay reads the agents to detect changes. The default is 4
-	// s. A client then learns of a change within 5 s, including a second for the request.
+	// PollInterval is the interval at which the relay reads the agents to detect changes. The default
+	// is 4 s. A client then learns of a change within 5 s, including a second for the request.
 	PollInterval time.Duration
 }
 
@@ -39,13 +39,13 @@ func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `"%s-%x"`, t.Session, sum[:8])
 }
 
-// listNames maps each method whose result combines a list of the host with a list of the team to the
-// name of the list.
+// listNames contains the methods whose results are lists, with the names of the lists. The relay
+// combines the host's list with the team's list.
 var listNames = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
-// mergeAnswer adds the team's part to the host's answer to a request. To a list it adds the team's items.
-// To the answer of initialize or server/discover it adds the team's instructions and the capability
-// to announce changes of the resources. It returns other answers unchanged.
+// mergeAnswer adds the team's part to the host's answer to a request. To a list it adds the team's
+// items. To the answer of initialize or server/discover it adds the team's instructions and the
+// capability to announce changes of the resources. It returns other answers unchanged.
 func (s *session) mergeAnswer(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
 	var hostAnswer, teamAnswer struct {
 		Result map[string]json.RawMessage `json:"result"`
@@ -115,7 +115,8 @@ func (s *session) watchAgents(ctx context.Context) {
 	}
 }
 
-// subscribe adds a subscription if a subscriptions/listen request asks for changes of the agents.
+// subscribe adds a subscription and returns true if a subscriptions/listen request asks for changes
+// of the agents. Otherwise it returns false.
 func (s *session) subscribe(id, params json.RawMessage) bool {
 	var p struct {
 		Notifications struct{ ResourcesListChanged bool }

@@ -46,8 +46,8 @@ var (
 	}
 )
 
-// AddAGPTools adds a tool for each intent of AGP to the server of a host. Clients that reject dots in
-// names may call a tool with an underscore instead of the dot. send returns the answer to an
+// AddAGPTools adds a tool for each intent of AGP to the server of a host. Clients that reject dots
+// in names may call a tool with an underscore instead of the dot. send returns the answer to an
 // envelope.
 func AddAGPTools(s *sdk.Server, send func(context.Context, AGPEnvelope) (json.RawMessage, error)) {
 	for _, t := range agpTools {
@@ -76,8 +76,8 @@ func AddAGPTools(s *sdk.Server, send func(context.Context, AGPEnvelope) (json.Ra
 	})
 }
 
-// newAGPEnvelope returns the envelope for a tool call. members lists the allowed arguments; AGP checks
-// their values.
+// newAGPEnvelope returns the envelope for a tool call. members lists the allowed arguments; AGP
+// checks their values.
 func newAGPEnvelope(intent string, members []string, p *sdk.CallToolParamsRaw) (e AGPEnvelope, err error) {
 	e.Intent, e.Payload = intent, map[string]any{}
 	var arguments map[string]json.RawMessage

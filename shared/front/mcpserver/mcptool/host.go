@@ -42,9 +42,9 @@ var (
 		"left_out", propertySchema(nonNegativeType, "number of results left out because their card did not verify"))
 )
 
-func NewHostServer(about ServerConfig, host func(context.Context) Host) *sdk.Server {
-	s := about.newServer()
-	if about.HasTeamTools {
+func NewHostServer(config ServerConfig, host func(context.Context) Host) *sdk.Server {
+	s := config.newServer()
+	if config.HasTeamTools {
 		addTeamTools(s, func(ctx context.Context) Team { return host(ctx).Team() })
 	}
 	addStrictTool(s, &sdk.Tool{
@@ -54,26 +54,26 @@ func NewHostServer(about ServerConfig, host func(context.Context) Host) *sdk.Ser
 			"max_price", propertySchema(nonNegativeType, "only agents whose calls cost at most this many micro-dollars"),
 			"limit", propertySchema(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxSearchLimit), "maximum number of results, 20 if left out"), "cursor", propertySchema(stringType, "the value of next from the previous page")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in SearchArgs) (*sdk.CallToolResult, error) {
-		found, err := host(ctx).SearchAgents(ctx, in)
+		page, err := host(ctx).SearchAgents(ctx, in)
 		if err != nil {
 			return nil, err
 		}
-		return newResult("", found)
+		return newResult("", page)
 	})
 	addStrictTool(s, &sdk.Tool{
 		Name: "describe_agent", Title: "Describe an agent", Annotations: withTitle(readHints, "Describe an agent"), OutputSchema: json.RawMessage(agentInfoSchema),
 		Description: "Returns what an agent does, what a call costs and where its own servers are.",
 		InputSchema: inputSchema("*agent", agentArgument),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in agentArgs) (*sdk.CallToolResult, error) {
-		shown, err := host(ctx).DescribeAgent(ctx, in.Agent)
+		info, err := host(ctx).DescribeAgent(ctx, in.Agent)
 		if err != nil {
 			return nil, err
 		}
-		return newResult("", shown)
+		return newResult("", info)
 	})
 	addStrictTool(s, &sdk.Tool{
 		Name: "ask_agent", Title: "Ask an agent", Annotations: withTitle(askHints, "Ask an agent"), OutputSchema: answerSchema,
-		Description: "Asks an agent of this host and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
+		Description: "Asks an agent of this host and returns its answer. A question without context begins a conversation; the context of an earlier answer continues its conversation. " +
 			"If an answer takes more than 25 seconds, fetch it with get_task.",
 		InputSchema: inputSchema("*agent", agentArgument, "*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
 	}, func(ctx context.Context, r *sdk.CallToolRequest, in askAgentArgs) (*sdk.CallToolResult, error) {
@@ -112,11 +112,11 @@ func NewHostServer(about ServerConfig, host func(context.Context) Host) *sdk.Ser
 const maxSearchLimit = 100
 
 // FindAgentByID returns the published agent with an id. find searches by a prefix of the id.
-func FindAgentByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (SearchPage, error)) (shown AgentInfo, isFound bool, err error) {
-	found, err := find(ctx, id.String()[:shortIDLength])
-	for _, shown := range found.Agents {
-		if shown.ID == id.String() {
-			return shown, true, err
+func FindAgentByID(ctx context.Context, id identity.ID, find func(ctx context.Context, shortID string) (SearchPage, error)) (info AgentInfo, isFound bool, err error) {
+	page, err := find(ctx, id.String()[:shortIDLength])
+	for _, info := range page.Agents {
+		if info.ID == id.String() {
+			return info, true, err
 		}
 	}
 	return AgentInfo{}, false, err

@@ -12,10 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// ReplaceIDs returns a JSON-RPC message or batch whose ids are replaced by 1, 2, 3 and so on,
-// together with the original ids. This is needed because the library parses numbers as float64,
-// which changes large ids. ReplaceIDs drops members that JSON-RPC does not define. It returns other
-// input unchanged.
+// ReplaceIDs replaces the ids of a JSON-RPC message or batch by 1, 2, 3 and so on, and also returns
+// the original ids. The library would change large ids, because it parses numbers as float64.
+// ReplaceIDs drops members that JSON-RPC does not define. It returns an invalid message unchanged.
 func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 	replaced, err := rewriteMembers(message, func(key string, value []byte) []byte {
 		if key != "id" {

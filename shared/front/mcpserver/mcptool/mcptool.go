@@ -29,8 +29,8 @@ import (
 // Keys of _meta.
 const (
 	metaPrefix = "io.github.vacancy-host/"
-	// MetaIdempotencyKey contains the idempotency key of a question. If an account repeats a question with the
-	// same key, the question does not run again.
+	// MetaIdempotencyKey contains the idempotency key of a question. If an account repeats a question
+	// with the same key, the question does not run again.
 	MetaIdempotencyKey = metaPrefix + "idempotency-key"
 	// MetaEnvelope contains the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
@@ -58,7 +58,8 @@ type Agent interface {
 	StopTask(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
 	// CallSigned sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that the
-	// vacant signed. If the reference would answer {"error": text}, the error is a *ReferenceError.
+	// vacant signed. If the reference implementation would answer {"error": text}, the error is a
+	// *ReferenceError.
 	CallSigned(ctx context.Context, request []byte) (message []byte, err error)
 }
 
@@ -68,7 +69,7 @@ type Host interface {
 	DescribeAgent(ctx context.Context, agent string) (AgentInfo, error)
 	// OpenAgent returns a published vacant of the host by its name or id.
 	OpenAgent(ctx context.Context, agent string) (Agent, error)
-	// Team returns the client's team. About.HasTeamTools must be set.
+	// Team returns the client's team. ServerConfig.HasTeamTools must be set.
 	Team() Team
 }
 
@@ -78,8 +79,8 @@ type Question struct {
 	Context        string        // name of the conversation to continue; "" begins a new one
 	IdempotencyKey string        // value of MetaIdempotencyKey, or ""
 	MaxPrice       *money.Amount // maximum price of the call, or nil
-	// OnAccept is called with the task's id when the call is accepted, before any piece. Began may be
-	// nil.
+	// OnAccept is called with the task's id when the call is accepted, before any piece. OnAccept may
+	// be nil.
 	OnAccept func(task string)
 }
 
@@ -92,7 +93,8 @@ type Answer struct {
 	// State is the state of a task that is running, waits for a message, or was canceled without an
 	// answer.
 	State string `json:"state,omitempty"`
-	// FinishReason is "stop" for a complete answer, or otherwise the reason why the answer is incomplete.
+	// FinishReason is "stop" for a complete answer, or otherwise the reason why the answer is
+	// incomplete.
 	FinishReason string `json:"finish,omitempty"`
 	// Price is the cost of the call in micro-dollars.
 	Price *money.Amount `json:"price,omitempty"`
@@ -140,8 +142,8 @@ type AgentInfo struct {
 	MCPURL       string   `json:"mcp"`
 }
 
-// ReferenceError is an error result of vacant_call or of an owner's tool in the reference's form,
-// {"error": text}. The reference does not mark such a result as an error.
+// ReferenceError is an error of vacant_call or of an owner's tool. Its result is {"error": text}
+// without isError, as in the reference implementation.
 type ReferenceError struct{ Text string }
 
 func (e *ReferenceError) Error() string { return e.Text }
@@ -172,8 +174,8 @@ func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(c
 	})
 }
 
-// newResult returns v as structured content, together with a text for clients that read only texts. If
-// text is "", the text is v as JSON.
+// newResult returns v as structured content, together with a text for clients that read only texts.
+// If text is "", the text is v as JSON.
 func newResult(text string, v any) (*sdk.CallToolResult, error) {
 	encoded, err := httpapi.Encode(v)
 	if err != nil {
@@ -274,9 +276,9 @@ func (p *progressNotifier) pieceFunc() func(string) {
 
 type progressTokenKey struct{}
 
-// WithProgressToken marks ctx as the context of a request whose answer is a stream, so that progress is
-// sent to the client. token is the client's progress token as received, because the library changes
-// large numbers.
+// WithProgressToken marks ctx as the context of a request whose answer is a stream, so that
+// progress is sent to the client. token is the client's progress token as received, because the
+// library changes large numbers.
 func WithProgressToken(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, progressTokenKey{}, token)
 }
@@ -284,8 +286,8 @@ func WithProgressToken(ctx context.Context, token json.RawMessage) context.Conte
 func truePointer() *bool  { t := true; return &t }
 func falsePointer() *bool { return new(bool) }
 
-// inputSchema returns the JSON schema of an object with the given names and schemas of properties. A
-// name that begins with * marks a required property.
+// inputSchema returns the JSON schema of an object with the given names and schemas of properties.
+// A name that begins with * marks a required property.
 func inputSchema(properties ...string) json.RawMessage {
 	var members, required []string
 	for i := 0; i < len(properties); i += 2 {
@@ -302,9 +304,9 @@ func inputSchema(properties ...string) json.RawMessage {
 	return json.RawMessage(s + "}")
 }
 
-// outputSchema returns the JSON schema of a result with the given names and schemas of properties. The
-// schema allows other members, because some clients (for example the Inspector 0.15) also validate
-// refusals against it.
+// outputSchema returns the JSON schema of a result with the given names and schemas of properties.
+// The schema allows other members, because some clients (for example the Inspector 0.15) also
+// validate refusals against it.
 func outputSchema(properties ...string) json.RawMessage {
 	var members []string
 	for i := 0; i < len(properties); i += 2 {

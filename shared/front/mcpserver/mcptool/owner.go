@@ -62,8 +62,8 @@ func NewReviewResult(rec *review.Record, receipt any) map[string]any {
 	}
 }
 
-// AddOwnerTools adds the owner's tools to the server of a vacant. As in the reference, a failure is a
-// result {"error": text} without isError.
+// AddOwnerTools adds the owner's tools to the server of a vacant. As in the reference, a failure is
+// a result {"error": text} without isError.
 func AddOwnerTools(s *sdk.Server, o OwnerTools) {
 	type (
 		listArgs struct {

@@ -45,8 +45,8 @@ func IsTeamTool(name string) bool {
 	return false
 }
 
-func NewTeamServer(about ServerConfig, team func(context.Context) Team) *sdk.Server {
-	s := about.newServer()
+func NewTeamServer(config ServerConfig, team func(context.Context) Team) *sdk.Server {
+	s := config.newServer()
 	addTeamTools(s, team)
 	return s
 }

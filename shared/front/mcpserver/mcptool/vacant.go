@@ -23,17 +23,17 @@ import (
 // ServerConfig is the configuration of a server. Clients with equal configurations share a server.
 type ServerConfig struct {
 	Name, Title, Version, Instructions string
-	// OnlySigned is true if the vacant answers only signed calls. The server then lists neither ask nor
-	// the tools for its tasks.
+	// OnlySigned is true if the vacant answers only signed calls. The server then lists neither ask
+	// nor the tools for its tasks.
 	OnlySigned bool
 	// HasTeamTools is true if the client of a host may dispatch tasks.
 	HasTeamTools bool
-	// InputMediaTypes lists the media types of files that the agent accepts, separated by commas. It is "" if
-	// the agent reads only text.
+	// InputMediaTypes lists the media types of files that the agent accepts, separated by commas. It
+	// is "" if the agent reads only text.
 	InputMediaTypes string
-	// HasOwnerTools, Delegates and AGP are true if the server has the tools of the vacant's owner, the tools
-	// that delegate to children, and the AGP tools. NoCalls is true if the client's key lacks the
-	// scope call, so tools that call vacants are not listed.
+	// HasOwnerTools enables the tools of the vacant's owner, HasDelegateTools the tools that delegate
+	// to children, and HasAGPTools the AGP tools. NoCalls is true if the client may not call vacants.
+	// Tools that call vacants are then not listed.
 	HasOwnerTools, HasDelegateTools, HasAGPTools, NoCalls bool
 	// VacantID is the vacant's id, or zero for a host.
 	VacantID identity.ID
@@ -46,9 +46,8 @@ func (a *ServerConfig) newServer() *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			// Only the list of tools depends on the client's key. A resource may be private. On a
-			// server with team tools, the list of resources depends on the account, so clients
-			// cache no list.
+			// The list of tools depends on the client's key, and a resource may be private. On a server with
+			// team tools, the list of resources depends on the account, so clients must not cache lists.
 			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
 			switch r.(type) {
 			case *sdk.ListToolsRequest:
@@ -122,21 +121,21 @@ func withTitle(hints sdk.ToolAnnotations, title string) *sdk.ToolAnnotations {
 	return &hints
 }
 
-func NewVacantServer(about ServerConfig, agent func(context.Context) Agent) *sdk.Server {
-	s := about.newServer()
-	if !about.OnlySigned {
+func NewVacantServer(config ServerConfig, agent func(context.Context) Agent) *sdk.Server {
+	s := config.newServer()
+	if !config.OnlySigned {
 		askTool := &sdk.Tool{
 			Name: "ask", Title: "Ask this agent", Annotations: withTitle(askHints, "Ask this agent"), OutputSchema: answerSchema,
-			Description: "Asks the agent and returns its answer. Without context a conversation begins; with the context of an answer it goes on. " +
+			Description: "Asks the agent and returns its answer. A question without context begins a conversation; the context of an earlier answer continues its conversation. " +
 				"If an answer takes more than 25 seconds, fetch it with get_task.",
 			InputSchema: inputSchema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument),
 		}
-		if about.InputMediaTypes == "" {
+		if config.InputMediaTypes == "" {
 			addStrictTool(s, askTool, func(ctx context.Context, r *sdk.CallToolRequest, in askArgs) (*sdk.CallToolResult, error) {
 				return ask(ctx, r, agent(ctx), "", askFilesArgs{askArgs: in})
 			})
 		} else {
-			askTool.InputSchema = inputSchema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument, "files", filesSchema(about.InputMediaTypes))
+			askTool.InputSchema = inputSchema("*message", messageArgument, "context", contextArgument, "max_price", priceArgument, "files", filesSchema(config.InputMediaTypes))
 			addStrictTool(s, askTool, func(ctx context.Context, r *sdk.CallToolRequest, in askFilesArgs) (*sdk.CallToolResult, error) {
 				return ask(ctx, r, agent(ctx), "", in)
 			})
@@ -249,9 +248,9 @@ func renderAnswer(a *Answer, agentName string, err error) (*sdk.CallToolResult, 
 	return res, err
 }
 
-// callSigned implements vacant_call in the reference's form (PROTOCOL's MCP adapter). If a request cannot
-// be decoded or verified, the reference raises an exception, which its library turns into a result
-// with isError.
+// callSigned implements vacant_call in the reference's form (PROTOCOL's MCP adapter). If a request
+// cannot be decoded or verified, the reference raises an exception, which its library turns into a
+// result with isError.
 func callSigned(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.CallToolResult, error) {
 	request := []byte(envelope)
 	// Clients of the reference's SDK may send the envelope as a JSON string.

@@ -20,14 +20,14 @@ import (
 
 func Serve() {
 	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
-		agents := cloudtask.OpenA2A(env)
+		a2aService := cloudtask.OpenA2A(env)
 		if env.SearchARN != "" {
-			agents.Find = finder.NewFindFunc(lambda.NewFromConfig(env.AWS), env.SearchARN, env.Server.Registry)
+			a2aService.Find = finder.NewFindFunc(lambda.NewFromConfig(env.AWS), env.SearchARN, env.Server.Registry)
 		}
-		hostHandlers := serve.Handlers{Message: env.Server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Team: agents.TeamHandler(), Work: agents.WorkHandler(), Resource: env.Server.ResourceHandler(), MetadataURL: env.Server.MetadataURL(), PageJudge: env.Server.PageJudge()}
+		hostHandlers := serve.Handlers{Message: env.Server.MessageHandler(), Plain: a2aService.Plain, Protocols: handlers.NewProtocols(a2aService), Team: a2aService.TeamHandler(), Work: a2aService.WorkHandler(), Resource: env.Server.ResourceHandler(), MetadataURL: env.Server.MetadataURL(), PageJudge: env.Server.PageJudge()}
 		if len(env.EdgeSecrets) > 0 { // the edge routes pages to functions/web
 			hostHandlers.Web = webpath.Redirect
 		}
-		return hostHandlers.Public(), agents.Tasks.Wait
+		return hostHandlers.Public(), a2aService.Tasks.Wait
 	}, thinkclient.AddThinker, cloudfiles.AddFiles, func(_ *onlambda.Env, c *serve.Config) { c.NewTokenChecker = tokens.NewForBilling })
 }

@@ -33,8 +33,8 @@ func AddFiles(env *onlambda.Env, c *serve.Config) {
 	c.Blobs = func() (blob.Blobs, error) { return limitedBlobs, nil }
 }
 
-// rateLimitedBlobs limits the rates of requests to the bucket. It passes on Delete, which is free, and Head,
-// which workspaces do not use.
+// rateLimitedBlobs limits the rates of requests to the bucket. It does not limit Delete, which is
+// free, and Head, which workspaces do not use.
 type rateLimitedBlobs struct {
 	blob.Blobs
 	writeLimit, readLimit rateLimit
@@ -80,7 +80,7 @@ func (l *rateLimit) takeToken() error {
 	defer l.mu.Unlock()
 	l.Fill(l.rate.PerSecond, l.now())
 	if missing := l.Spent + 1 - float64(l.rate.Burst); missing > 0 {
-		return problem.New(problem.TooManyRequests, "the host has reached its limit of %s of files; try again in %.0f s", l.requestKind, math.Ceil(missing/l.rate.PerSecond))
+		return problem.New(problem.TooManyRequests, "the host has reached its rate limit for file %s; try again in %.0f s", l.requestKind, math.Ceil(missing/l.rate.PerSecond))
 	}
 	l.Spent++
 	return nil

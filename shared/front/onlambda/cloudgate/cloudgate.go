@@ -31,43 +31,43 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func Handler(h *onlambda.Env) http.Handler {
-	executions := newExecutionClient(h)
-	h.Server.Gate.RunningStep = executions.currentStep
-	return h.Server.GateHandler(&cloudGate{h.Server.Gate, executions})
+func Handler(env *onlambda.Env) http.Handler {
+	executions := newExecutionClient(env)
+	env.Server.Gate.RunningStep = executions.currentStep
+	return env.Server.GateHandler(&cloudGate{env.Server.Gate, executions})
 }
 
 // AdminHandler returns the handler of the admin API, including the current steps of gate attempts,
 // AGP, teams and files. If the operator changes a booking, the venue is not informed.
-func AdminHandler(h *onlambda.Env) http.Handler {
-	if h.StateMachineARN != "" {
-		h.Server.Gate.RunningStep = newExecutionClient(h).currentStep
+func AdminHandler(env *onlambda.Env) http.Handler {
+	if env.StateMachineARN != "" {
+		env.Server.Gate.RunningStep = newExecutionClient(env).currentStep
 	}
-	// Direct handles functions.UpgradeEvent.
-	h.HandleDirect = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+	// HandleDirect handles functions.UpgradeEvent.
+	env.HandleDirect = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var command struct{ Upgrade bool }
 		if json.Unmarshal(event, &command) != nil || !command.Upgrade {
 			return nil, false, nil
 		}
 		now := func() time.Time { return time.Now().Round(0) }
 		result, err := upgrade.Run(ctx, upgrade.Data{
-			Store: h.Store, Vault: h.Vault, Texts: h.Server.Texts, Program: h.Server.Version(), Log: h.Log, Now: now, Rand: rand.Reader,
+			Store: env.Store, Vault: env.Vault, Texts: env.Server.Texts, Program: env.Server.Version(), Log: env.Log, Now: now, Rand: rand.Reader,
 			StopAt: now().Add(upgradeTimeLimit),
 		})
 		if err != nil {
-			h.Log.LogAttrs(ctx, slog.LevelError, "the documents were not upgraded", slog.String("cause", err.Error()))
+			env.Log.LogAttrs(ctx, slog.LevelError, "the documents were not upgraded", slog.String("cause", err.Error()))
 			return nil, true, err
 		}
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "documents upgraded", slog.Int("version", result.Version), slog.Int("current", upgrade.CurrentVersion))
+		env.Log.LogAttrs(ctx, slog.LevelInfo, "documents upgraded", slog.Int("version", result.Version), slog.Int("current", upgrade.CurrentVersion))
 		return functions.Upgraded{Version: result.Version, Current: upgrade.CurrentVersion}, true, nil
 	}
-	h.Server.AddAGPRoutes(h.Server.OpenBookings(nil, nil))
-	h.Server.AddTeamRoutes(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.TaskQueueURL, Log: h.Log, Now: time.Now}))
-	return h.Server.Admin()
+	env.Server.AddAGPRoutes(env.Server.OpenBookings(nil, nil))
+	env.Server.AddTeamRoutes(sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.TaskQueueURL, Log: env.Log, Now: time.Now}))
+	return env.Server.Admin()
 }
 
-// upgradeTimeLimit is the time after which an invocation does not begin another page of documents. The
-// rest of the function's timeout is for completing the current page.
+// upgradeTimeLimit is the time after which an invocation does not begin another page of documents.
+// The rest of the function's timeout is for completing the current page.
 const upgradeTimeLimit = functions.HandlerSeconds * time.Second / 2
 
 // cloudGate is a gate whose attempts run in a state machine.
@@ -103,8 +103,8 @@ type executionClient struct {
 	log             *slog.Logger
 }
 
-func newExecutionClient(h *onlambda.Env) *executionClient {
-	return &executionClient{client: sfn.NewFromConfig(h.AWS), stateMachineARN: h.StateMachineARN, log: h.Log}
+func newExecutionClient(env *onlambda.Env) *executionClient {
+	return &executionClient{client: sfn.NewFromConfig(env.AWS), stateMachineARN: env.StateMachineARN, log: env.Log}
 }
 
 func (r *executionClient) startExecution(ctx context.Context, a *graduation.Attempt) error {
@@ -137,12 +137,12 @@ func shortError(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxBytes)], ""))
 }
 
-// recentEvents is the number of newest events that step reads. It is larger than the number of events
-// between the starts of two steps, including retries.
+// recentEvents is the number of newest events that currentStep reads. It is larger than the number
+// of events between the starts of two steps, including retries.
 const recentEvents = 30
 
-// currentStep returns the current step of an attempt, or "" if it is unknown. An unknown step does not
-// fail the request.
+// currentStep returns the current step of an attempt, or "" if it is unknown. An unknown step does
+// not fail the request.
 func (r *executionClient) currentStep(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	executionARN := strings.Replace(r.stateMachineARN, ":stateMachine:", ":execution:", 1) + ":" + a.ExecutionName()
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{

@@ -21,24 +21,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-func Handler(h *onlambda.Env) http.Handler {
-	r := openRegistry(h)
-	index := newIndex(openSnapshots(h), r, os.TempDir(), wallClock)
-	searchService := search.New(search.Config{Index: index, Registry: r, Now: wallClock, Log: h.Log, Refresh: index.Refresh})
-	h.HandleDirect = finder.NewHandler(searchService.Find, h.Log)
-	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: searchService, Now: wallClock, Logger: h.Log})
+func Handler(env *onlambda.Env) http.Handler {
+	r := openRegistry(env)
+	index := newIndex(openSnapshots(env), r, os.TempDir(), wallClock)
+	searchService := search.New(search.Config{Index: index, Registry: r, Now: wallClock, Log: env.Log, Refresh: index.Refresh})
+	env.HandleDirect = finder.NewHandler(searchService.Find, env.Log)
+	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: searchService, Now: wallClock, Logger: env.Log})
 }
 
-func openRegistry(h *onlambda.Env) *registry.Registry {
-	return registry.New(registry.Config{Store: h.Store, Now: wallClock, Rand: rand.Reader})
+func openRegistry(env *onlambda.Env) *registry.Registry {
+	return registry.New(registry.Config{Store: env.Store, Now: wallClock, Rand: rand.Reader})
 }
 
-func openSnapshots(h *onlambda.Env) *snapshot.Snapshots {
+func openSnapshots(env *onlambda.Env) *snapshot.Snapshots {
 	return snapshot.New(snapshot.Config{
-		Blobs: s3.New(s3.NewClient(h.AWS), h.Bucket, rand.Reader), Now: wallClock, Rand: rand.Reader, Dir: os.TempDir(),
+		Blobs: s3.New(s3.NewClient(env.AWS), env.Bucket, rand.Reader), Now: wallClock, Rand: rand.Reader, Dir: os.TempDir(),
 	})
 }
 
-// wallClock returns the wall clock time without its monotonic reading, which may stop while a function
-// is frozen.
+// wallClock returns the wall clock time without its monotonic reading, which may stop while a
+// function is frozen.
 func wallClock() time.Time { return time.Now().Round(0) }

@@ -17,7 +17,7 @@ import (
 // snapshotSource is the source of snapshots, implemented by snapshot.Snapshots.
 type snapshotSource interface {
 	Load(ctx context.Context) (snapshot.Version, string, error)
-	Newer(ctx context.Context, held snapshot.Version) (bool, error)
+	HasNewer(ctx context.Context, held snapshot.Version) (bool, error)
 }
 
 // index is the newest published index with later changes applied. It is safe for concurrent use.
@@ -27,7 +27,7 @@ type index struct {
 	parentDir  string // parent directory of new indexes
 	now        func() time.Time
 
-	replaceMu sync.Mutex // locked while held is replaced
+	replaceMu sync.Mutex // locked while current is replaced
 	mu        sync.RWMutex
 	current   *localIndex // nil before the first Refresh
 }
@@ -58,13 +58,13 @@ func (x *index) Refresh(ctx context.Context) error {
 	return errors.Join(loadErr, x.current.live.Refresh(ctx))
 }
 
-// loadNewer replaces the index with a newer snapshot. It skips a damaged snapshot and does not load it
-// again.
+// loadNewer replaces the index with a newer snapshot. It skips a damaged snapshot and does not load
+// it again.
 func (x *index) loadNewer(ctx context.Context) error {
 	x.replaceMu.Lock()
 	defer x.replaceMu.Unlock()
 	if x.current != nil {
-		if newer, err := x.source.Newer(ctx, x.current.version); err != nil || !newer {
+		if newer, err := x.source.HasNewer(ctx, x.current.version); err != nil || !newer {
 			return err
 		}
 	}
@@ -89,8 +89,8 @@ func (x *index) loadNewer(ctx context.Context) error {
 	return old.closeAndRemove()
 }
 
-// openNewest opens the newest snapshot, or an empty index if there is none. If the snapshot is damaged,
-// newest also returns its version.
+// openNewest opens the newest snapshot, or an empty index if there is none. If the snapshot is
+// damaged, openNewest also returns its version.
 func (x *index) openNewest(ctx context.Context) (*localIndex, snapshot.Version, error) {
 	version, folder, err := x.source.Load(ctx)
 	if err != nil {

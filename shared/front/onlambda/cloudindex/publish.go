@@ -23,10 +23,10 @@ const (
 	retryDelay = time.Second
 )
 
-// PublishWork returns the work of the indexer. Any event means that registrations have changed, except
-// {"reindex": true}, which rebuilds the index from all registrations.
-func PublishWork(h *onlambda.Env) onlambda.WorkFunc {
-	r, s := openRegistry(h), openSnapshots(h)
+// PublishWork returns the work of the indexer. Any event means that registrations have changed,
+// except {"reindex": true}, which rebuilds the index from all registrations.
+func PublishWork(env *onlambda.Env) onlambda.WorkFunc {
+	r, s := openRegistry(env), openSnapshots(env)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var command struct{ Reindex bool }
 		_ = json.Unmarshal(event, &command) // records of a stream do not have the member
@@ -94,8 +94,8 @@ func (p *publisher) openIndex(ctx context.Context) (*localIndex, error) {
 	return p.index.open(version, "")
 }
 
-// retryUnavailable repeats do while the tables are unavailable and time remains. Each attempt continues
-// where the previous attempt ended.
+// retryUnavailable repeats fn while the tables are unavailable and time remains. Each attempt
+// continues where the previous attempt ended.
 func retryUnavailable(ctx context.Context, fn func(context.Context) error) error {
 	for {
 		err := fn(ctx)

@@ -53,7 +53,7 @@ func openQueuedA2A(env *onlambda.Env) *queuedA2A {
 		return sqs.New(sqs.Config{Client: client, URL: url, Log: env.Log, Now: time.Now})
 	}
 	w := &queuedA2A{taskQueue: newQueue(env.TaskQueueURL), pushQueue: newQueue(env.PushQueueURL)}
-	w.a2a = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.taskQueue, Notices: w.pushQueue, Turns: env.MaxTurns})
+	w.a2a = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.taskQueue, Notices: w.pushQueue, MaxTurns: env.MaxTurns})
 	return w
 }
 

@@ -23,8 +23,8 @@ import (
 
 func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
 
-// Handler returns the handler of the pages. If the stage has no edge, the handler answers 404,
-// because the links of a page lead to paths of several functions, which only an edge combines at
+// Handler returns the handler of the pages. If the stage has no edge, the handler answers 404. The
+// links of a page lead to paths of several functions, and only an edge combines the functions at
 // one URL.
 func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	if len(s.EdgeSecrets) == 0 {

@@ -1,5 +1,5 @@
-// Package finder searches vacants by invoking functions/search, which has the index. New returns
-// the client, and Answer returns the handler of functions/search.
+// Package finder searches vacants by invoking functions/search, which has the index. NewFindFunc
+// returns the client, and NewHandler returns the handler of functions/search.
 package finder
 
 import (
@@ -24,7 +24,8 @@ type searchRequest struct {
 	Request *search.Request `json:"find"`
 }
 
-// searchResponse is the answer: the ids of the matches in their order, or the refusal of the request.
+// searchResponse is the answer: the ids of the matches in their order, or the refusal of the
+// request.
 type searchResponse struct {
 	IDs     []identity.ID `json:"ids"`
 	Next    string        `json:"next"`

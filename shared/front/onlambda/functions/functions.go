@@ -18,9 +18,9 @@ type Function struct {
 	Name        string // name of the directory, and suffix of the name in AWS
 	Description string // one line for the AWS console
 
-	MemoryMB       int // MB
-	TimeoutSeconds int // seconds
-	DiskMB         int // MB of the temporary directory; zero means the free 512 MB
+	MemoryMB       int
+	TimeoutSeconds int
+	DiskMB         int // size of the temporary directory; zero means the free 512 MB
 
 	// Triggers of the function. A function without a trigger is invoked by other functions.
 	URL            bool   // requests to its Function URL
@@ -29,21 +29,21 @@ type Function struct {
 	Jobs           string // jobs of a run in order, by their names in serve.Server.Jobs
 	Rule           string // name of the schedule's rule; "" means the function's name
 	RuleEvent      string // JSON that the rule sends; "" means EventBridge's own event
-	SourceTable    string // changes of a table, which is Rows or Docs
+	SourceTable    string // changes of a table, which is RowsTable or DocsTable
 	Queues         string // messages of queues, separated by spaces
 	IsGateStep     bool   // steps of the gate's state machine
 
-	// Environment variables in addition to the settings (package setting) and the variables of a
-	// URL, separated by spaces. The function does not start if a variable in Needs is missing. The
-	// variables in Takes are optional.
+	// Environment variables in addition to the settings (package setting) and the variables of a URL,
+	// separated by spaces. The function does not start if a variable in RequiredVars is missing. The
+	// variables in OptionalVars are optional.
 	RequiredVars, OptionalVars string
 
-	HandlesAccounts  bool // true if the function handles accounts; its role then has the permissions
+	HandlesAccounts  bool // the function handles accounts, and its role has the permissions for them
 	UsesHostIdentity bool // the function uses the host's identity
 
-	// MinInstances is the minimum reserved concurrency. Zero reserves no concurrency. Share is the
-	// percentage of the cost limit for the worst day that the function gets for additional
-	// instances.
+	// MinInstances is the minimum reserved concurrency. Zero reserves no concurrency. CostShare is the
+	// percentage of the cost limit for the worst day that pays for additional instances of the
+	// function.
 	MinInstances int
 	CostShare    float64
 	Idle         Idle
@@ -67,8 +67,8 @@ type Alarm struct {
 	CountsMissedRuns bool   // runs that the schedule could not start count as failures
 }
 
-// Check is the check of `vacancy doctor --host aws` for a function without waiting callers. Failing
-// names the work that a failure leaves undone.
+// Check is the check of `vacancy doctor --host aws` for a function without waiting callers.
+// FailureEffect names the work that a failure leaves undone.
 type Check struct{ Name, FailureEffect string }
 
 const (
@@ -130,8 +130,8 @@ func (f Function) IsInvoked() bool {
 
 func (f Function) DropsQuietLines() bool { return f.URL || f.IsInvoked() || f.Queues != "" }
 
-// AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. The
-// alarm covers only some functions, because an alarm has at most ten metrics: Think and Worker have
+// AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. An
+// alarm has at most ten metrics, so this alarm does not cover all functions. Think and Worker have
 // alarms of their own, the gate's functions are retried, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
 	return f.MinInstances > 0 && !f.IsScheduled() && !f.IsInvoked() && f.Queues == "" && !f.ClientsRetry

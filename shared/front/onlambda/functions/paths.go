@@ -70,7 +70,7 @@ func Paths() []Path {
 	}...)
 }
 
-// Route returns the first pattern that matches a path, or Default.
+// Route returns the first pattern that matches a path, or DefaultPath.
 func Route(path string) Path {
 	for _, p := range Paths() {
 		if matchesPattern(p.Pattern, path) {

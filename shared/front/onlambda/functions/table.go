@@ -14,14 +14,14 @@ func All() []Function {
 // The memory of a function also determines its share of a CPU core: 256 MB get a seventh. A call
 // needs about two milliseconds of CPU between its waits for DynamoDB, and the programs need less
 // than 64 MB, so more memory would only make the waits more expensive. Search and Indexer have 512
-// MB, because their index is on disk: 244 MB for 100,000 cards, plus the index that replaces it,
-// and for Indexer also the archive and the merge. Think is not part of a call's latency and needs
-// as much as its callers, for TLS and JSON. Graduate and functions without waiting callers have
-// Lambda's minimum.
+// MB, because their index is on disk. It takes 244 MB for 100,000 cards, plus the index that
+// replaces it. Indexer also needs the archive and the merge. Think is not part of a call's latency
+// and needs as much as its callers, for TLS and JSON. Graduate and functions without waiting
+// callers have Lambda's minimum.
 //
 // An instance of Message or Agent serves at most ten calls per second, or two to three if their
-// agents take a third of a second. A stream occupies one instance. Functions without a share never
-// need a second instance. Worker needs two instances for each of its queues.
+// agents take a third of a second. A stream occupies one instance. Functions without a CostShare
+// never need a second instance. Worker needs two instances for each of its queues.
 
 // Handlers.
 var (
@@ -89,9 +89,9 @@ var (
 	}
 )
 
-// Web reads the public answers of Agent, Message, Registry and Search at their URLs, with the
-// reader's address, so that their rate limits apply to the reader. It opens no table. It has no
-// share, because CloudFront caches its answers, and readers of pages can wait.
+// Web reads the public answers of Agent, Message, Registry and Search at their URLs. It passes on
+// the reader's address, so that their rate limits apply to the reader. It opens no table. It has no
+// CostShare, because CloudFront caches its answers, and readers of pages can wait.
 var Web = Function{
 	Name: "web", Description: "pages for browsers, built from the public API; only behind an edge",
 	MemoryMB: 128, TimeoutSeconds: HandlerSeconds, URL: true,
@@ -148,7 +148,7 @@ var (
 		MemoryMB: 128, TimeoutSeconds: 6, EveryMinutes: 1, Jobs: "endpoints",
 		RequiredVars: "VACANCY_DOCS",
 		MinInstances: 1,
-		Alarm:        Alarm{"prober-fails", "Vacants that run elsewhere are not listed.", 10, 60, false},
+		Alarm:        Alarm{"prober-fails", "Vacants on other hosts are not listed.", 10, 60, false},
 	}
 	Tamper = Function{
 		Name: "tamper", Description: "reports rows that were changed or removed",

@@ -31,8 +31,8 @@ func AddThinker(env *onlambda.Env, c *serve.Config) {
 	c.ThinkerKinds = env.ThinkKinds()
 }
 
-// NewInvoke returns a function that invokes a Lambda function by its name or ARN. It repeats a throttled
-// request once, because a throttled request has not run.
+// NewInvoke returns a function that invokes a Lambda function by its name or ARN. It repeats a
+// throttled request once, because a throttled request has not run.
 func NewInvoke(cfg aws.Config, function string) think.Invoke {
 	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()

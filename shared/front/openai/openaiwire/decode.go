@@ -19,12 +19,12 @@ import (
 type Request struct {
 	API   API
 	Model string
-	// Question is the last message, which is the question. It has a text or images.
+	// Question is the last message. It has a text or images.
 	Question InputMessage
 	// Earlier contains the earlier messages, from the oldest to the newest: all system texts, and as
 	// many of the newest messages as fit into an agent's memory. It is never nil.
 	Earlier []InputMessage
-	// OmittedCount is the number of older messages that Told omits.
+	// OmittedCount is the number of older messages that Earlier omits.
 	OmittedCount int
 
 	WantsStream bool
@@ -62,7 +62,7 @@ const (
 	function  = "function"
 )
 
-// Limits of Told, which are the limits of an agent's memory.
+// Limits of Request.Earlier, which are the limits of an agent's memory.
 const (
 	maxEarlierMessages = 2 * call.MaxExchanges // messages of the conversation
 	maxEarlierBytes    = call.MaxThreadBytes   // bytes of all messages together
@@ -106,8 +106,8 @@ type decoder struct {
 	d            *canon.Decoder
 	conversation []InputMessage
 	instructions string
-	// hasMessages is true if the body contains messages, and options is true if it contains stream
-	// options.
+	// hasMessages is true if the body contains messages, and hasStreamOptions is true if it contains
+	// stream options.
 	hasMessages, hasStreamOptions bool
 }
 
@@ -183,18 +183,18 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 	return q.splitConversation(conversation, "")
 }
 
-// splitConversation sets Asked to the last message, and Told to the instructions and the earlier messages. If
-// the earlier messages exceed the limits, divide omits the oldest ones except system texts, and
-// counts the omitted messages in Left.
+// splitConversation sets Question to the last message, and Earlier to the instructions and the
+// earlier messages. If the earlier messages exceed the limits, splitConversation omits the oldest
+// ones except system texts, and counts the omitted messages in OmittedCount.
 func (q *Request) splitConversation(conversation []InputMessage, instructions string) error {
 	lastIndex, messages := len(conversation)-1, q.API.messagesMember()
 	switch {
 	case lastIndex < 0:
 		return problem.Invalid(messages, "at least one message", "none")
 	case conversation[lastIndex].Role != user:
-		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, lastIndex), "user, because the last message is asked", cmp.Or(conversation[lastIndex].Role, "none"))
+		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, lastIndex), "user, because the last message is the question", cmp.Or(conversation[lastIndex].Role, "none"))
 	case conversation[lastIndex].Text == "" && len(conversation[lastIndex].Images) == 0:
-		return problem.Invalid(fmt.Sprintf("%s[%d].content", messages, lastIndex), "a text, because the last message is asked", "none")
+		return problem.Invalid(fmt.Sprintf("%s[%d].content", messages, lastIndex), "a text, because the last message is the question", "none")
 	}
 	q.Question = conversation[lastIndex]
 	conversation = conversation[:lastIndex]
@@ -210,7 +210,7 @@ func (q *Request) splitConversation(conversation []InputMessage, instructions st
 	if instructions != "" {
 		q.Earlier = append(q.Earlier, InputMessage{Role: system, Text: instructions})
 	}
-	// Told gets the newest messages of the conversation that fit, beginning with
+	// Earlier gets the newest messages of the conversation that fit, beginning with
 	// conversation[first].
 	first, n := len(conversation), 0
 	for i := lastIndex - 1; i >= 0; i-- {
@@ -241,7 +241,7 @@ func (m *InputMessage) isEmpty() bool { return m.Text == "" && len(m.Images) == 
 // Warnings returns messages for the client about requested features that were ignored.
 func (q *Request) Warnings() (warnings []string) {
 	if q.OmittedCount > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messagesMember(), q.OmittedCount, maxEarlierMessages, maxEarlierBytes))
+		warnings = append(warnings, fmt.Sprintf("%s: the %d oldest messages were omitted, because the agent gets at most %d messages and %d bytes", q.API.messagesMember(), q.OmittedCount, maxEarlierMessages, maxEarlierBytes))
 	}
 	if q.HasStop {
 		warnings = append(warnings, "stop: ignored, because "+agentSetsEnd)

@@ -81,8 +81,8 @@ func responsesMembers() []Member {
 		{Name: "model", Rule: Used, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
 		{Name: "stream", Rule: Used, Note: "the answer is a stream of events"},
 		{Name: "text", Rule: Used, Note: "`format` is refused, because " + ownerSetsFormat + "; allowed: `" + textFormat + "`"},
-		{Name: "previous_response_id", Rule: Refused, Note: "answers are not found by an id; send the messages before in `input`"},
-		{Name: "conversation", Rule: Refused, Note: "conversations are not stored; send the messages before in `input`"},
+		{Name: "previous_response_id", Rule: Refused, Note: "answers cannot be found by id; send the earlier messages in `input`"},
+		{Name: "conversation", Rule: Refused, Note: "conversations are not stored; send the earlier messages in `input`"},
 		{Name: "background", Rule: Refused, Note: "the answer comes with the request", Allowed: []string{"false"}},
 		{Name: "prompt", Rule: Refused, Note: "the agent has its own prompt"},
 	}
@@ -96,7 +96,7 @@ func responsesMembers() []Member {
 		Member{Name: "max_output_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
 		Member{Name: "reasoning", Rule: Ignored, Note: ownerSets},
 		Member{Name: "include", Rule: Ignored, Note: "an answer has its text only"},
-		Member{Name: "truncation", Rule: Ignored, Note: "the oldest messages are left out"},
+		Member{Name: "truncation", Rule: Ignored, Note: "the oldest messages are omitted"},
 	)
 }
 

@@ -48,15 +48,16 @@ func APIOf(path string) (api API, ok bool) {
 	return 0, false
 }
 
-// pathGroups contains the first segments, below Base, of the paths of OpenAI's API. The host answers
-// all paths in these groups in the form of OpenAI's API, even those that it does not serve.
+// pathGroups contains the first segments, below BasePath, of the paths of OpenAI's API. The host
+// answers all paths in these groups in the form of OpenAI's API, even those that it does not serve.
 var pathGroups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
 
-// unversionedPaths contains the paths to which a client sends its requests if its base URL lacks Base.
+// unversionedPaths contains the paths to which a client sends its requests if its base URL lacks
+// BasePath.
 var unversionedPaths = []string{"/chat/completions", "/responses", "/models", "/completions", "/embeddings"}
 
-// IsPath reports whether a path, below a vacant or at the host, belongs to OpenAI's API, or is
-// requested by a client with a slightly wrong base URL.
+// IsPath reports whether a path, below a vacant or at the host, belongs to OpenAI's API. It also
+// accepts the paths that clients with a slightly wrong base URL request.
 func IsPath(path string) bool {
 	rest := path
 	for {

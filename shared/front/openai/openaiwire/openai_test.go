@@ -121,7 +121,7 @@ func TestWarningsTellWhatIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"messages: the agent was not told the 10 oldest messages, because it is told at most 40 messages and 65536 bytes", "stop: ignored, because an answer ends where the agent ends it"}
+	want := []string{"messages: the 10 oldest messages were omitted, because the agent gets at most 40 messages and 65536 bytes", "stop: ignored, because an answer ends where the agent ends it"}
 	if diff := cmp.Diff(want, q.Warnings()); diff != "" || q.OmittedCount != 10 {
 		t.Errorf("%d are left out: %s", q.OmittedCount, diff)
 	}
@@ -152,8 +152,8 @@ func TestResponsesAreRead(t *testing.T) {
 		`"input":""`: "input[0].content: expected a text",
 		`"input":[]`: "input: expected at least one message, got none",
 		`"messages":[{"role":"user","content":"hi"}]`:                                           "input: expected at least one message, got none",
-		`"input":[{"role":"user","content":"hi"},{"type":"function_call_output","output":"x"}]`: "input[1].role: expected user, because the last message is asked, got tool",
-		`"input":[{"role":"user","content":"hi"},{"type":"reasoning"}]`:                         "input[1].role: expected user, because the last message is asked, got none",
+		`"input":[{"role":"user","content":"hi"},{"type":"function_call_output","output":"x"}]`: "input[1].role: expected user, because the last message is the question, got tool",
+		`"input":[{"role":"user","content":"hi"},{"type":"reasoning"}]`:                         "input[1].role: expected user, because the last message is the question, got none",
 		`"input":[{"role":"user","content":[{"type":"input_file","file_id":"f"}]}]`:             "input[0].content[0].type",
 		`"input":"hi","previous_response_id":"resp_1"`:                                          "previous_response_id: expected none",
 		`"input":"hi","conversation":"conv_1"`:                                                  "conversation: expected none",
@@ -208,7 +208,7 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"content":"hi"}`), "messages[0].role: expected one of user, assistant, system, developer, tool, got none"},
 		{of(`{"role":"user"}`), "messages[0].content: expected a text, got none"},
 		{of(`{"role":"user","content":null}`), "messages[0].content: expected a text, got none"},
-		{of(`{"role":"user","content":""}`), "messages[0].content: expected a text, because the last message is asked, got none"},
+		{of(`{"role":"user","content":""}`), "messages[0].content: expected a text, because the last message is the question, got none"},
 		{of(`{"role":"user","content":7}`), "messages[0].content"},
 		{of(`{"role":"user","content":[{"type":"text"}]}`), "messages[0].content[0].text: expected a text, got none"},
 		{of(`{"role":"user","content":[{"type":"text","text":7}]}`), "messages[0].content[0].text: expected a text, got none"},
@@ -223,9 +223,9 @@ func TestWhatIsAskedIsReadStrictly(t *testing.T) {
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png,hi"}}]}`), `got "data:image/png`},
 		{of(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,???"}}]}`), "got bytes that are not base64"},
 		{of(`{"role":"user","content":[{"type":"input_audio","text":"x"}]}`), "messages[0].content[0].type"},
-		{of(`{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}`), "messages[1].role: expected user, because the last message is asked, got assistant"},
+		{of(`{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}`), "messages[1].role: expected user, because the last message is the question, got assistant"},
 		{of(`{"role":"user","content":"hi"},{"role":"system","content":"ho"}`), "messages[1].role: expected user"},
-		{of(`{"role":"user","content":"hi"},{"role":"tool","content":"42","tool_call_id":"c"}`), "messages[1].role: expected user, because the last message is asked, got tool"},
+		{of(`{"role":"user","content":"hi"},{"role":"tool","content":"42","tool_call_id":"c"}`), "messages[1].role: expected user, because the last message is the question, got tool"},
 		{of(`{"role":"root","content":"hi"}`), `messages[0].role: expected one of user, assistant, system, developer, tool, got "root"`},
 		{of(`{"role":"user","role":"system","content":"hi"}`), "the key once"},
 		{body(`,"stream":"yes"`), "stream"},

@@ -18,7 +18,7 @@ const (
 	function    = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 )
 
-// candidateTexts contains the values that Table tries for every setting.
+// candidateTexts contains the values that FormatTable tries for every setting.
 var candidateTexts = []string{
 	"", "0", "1", "-1", "+5", "5", "007", "1e3", "0x10", "0.25", "0.255", "10.5", "$5", "ten",
 	"23", "24", "48", "300", "301", "1000", "1001", "10000", "10001", "1000000", "1000001", "87600", "87601",
@@ -30,9 +30,9 @@ var candidateTexts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// FormatTable calls read for each name with each of texts. For each name, it lists the accepted texts,
-// and the errors with the texts that cause them. In an error, TEXT replaces the text. The most
-// frequent error comes first, and "other texts" replaces the list of its texts.
+// FormatTable calls read for each name with each of candidateTexts. For each name, it lists the
+// accepted texts, and the errors with the texts that cause them. In an error, TEXT replaces the
+// text. The most frequent error comes first, and "other texts" replaces the list of its texts.
 func FormatTable(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {

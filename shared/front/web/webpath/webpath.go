@@ -33,8 +33,8 @@ const (
 	IconPath    = Path + "favicon.ico"
 )
 
-// Redirect redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path
-// to the error page of unknown paths.
+// Redirect redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown
+// path to the error page of unknown paths.
 var Redirect http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	to := Path
 	switch path := r.URL.Path; {
@@ -79,8 +79,8 @@ func prefersPage(r *http.Request) bool {
 	return ranks["text/html"] > jsonRank
 }
 
-// ServePages serves next and redirects clients that prefer pages from the card of a vacant to its
-// page. If next answers 404 to such a client, ServePages serves pages instead.
+// ServePages serves next. It redirects a client that prefers pages from a vacant's card to the
+// vacant's page. If next answers 404 to such a client, ServePages serves pages instead.
 func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, rest, isVacantPath := message.SplitPath(r.URL.Path)

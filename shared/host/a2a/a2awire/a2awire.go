@@ -2,11 +2,11 @@
 // snake_case form of 1.0 that one client uses. It does no I/O. It converts between bytes and the
 // values of package task.
 //
-// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers accept
-// a member in camelCase and in snake_case, ignore unknown members and treat null as absent, as
-// ProtoJSON does. If a known member occurs twice, a reader of requests rejects the request, and a
-// reader of answers uses the first occurrence. Answers of agents are read according to the rules in
-// package client/agents.
+// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers
+// accept a member in camelCase and in snake_case, ignore unknown members and treat null as absent,
+// as ProtoJSON does. If a known member occurs twice, a reader of requests rejects the request, and
+// a reader of answers uses the first occurrence. Answers of agents are read according to the rules
+// in package client/agents.
 package a2awire
 
 import (
@@ -50,7 +50,7 @@ const (
 	ExtendedCard
 )
 
-// methods1 and methods03 map the method names of each version to operations. No name is in both
+// methodsV1 and methodsV03 map the method names of each version to operations. No name is in both
 // maps.
 var (
 	methodsV1 = map[string]Operation{
@@ -69,8 +69,8 @@ var (
 	}
 )
 
-// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version. If no version
-// has the method, ok is false.
+// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version. If no
+// version has the method, ok is false.
 func ParseMethod(name string) (o Operation, d Dialect, ok bool) {
 	if o, ok = methodsV1[name]; ok {
 		return o, V1, true

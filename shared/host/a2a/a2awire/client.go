@@ -29,7 +29,7 @@ func MethodName(d Dialect, o Operation) string {
 }
 
 func EncodeSendParams(d Dialect, q *SendRequest) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.object("", func() {
 		w.key("message")
 		w.message(&q.Message)
@@ -56,7 +56,7 @@ func EncodeSendParams(d Dialect, q *SendRequest) []byte {
 }
 
 func EncodeTaskParams(d Dialect, q *TaskRequest) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.object("", func() {
 		w.text("id", q.ID)
 		if q.HistoryLength != nil {
@@ -67,16 +67,16 @@ func EncodeTaskParams(d Dialect, q *TaskRequest) []byte {
 }
 
 func EncodeListParams(d Dialect, q *ListRequest) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.object("", func() {
-		w.optional("contextId", q.Context)
+		w.optionalText("contextId", q.Context)
 		if q.State != "" {
 			w.text("status", d.stateName(q.State))
 		}
 		if q.PageSize > 0 {
 			w.number("pageSize", q.PageSize)
 		}
-		w.optional("pageToken", q.PageToken)
+		w.optionalText("pageToken", q.PageToken)
 		if q.HistoryLength != nil {
 			w.number("historyLength", *q.HistoryLength)
 		}
@@ -148,10 +148,10 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 // readAnswer03 parses a result of version 0.3. The member kind may follow the other members. If it
 // is missing, the kind is derived from the other members.
 func readAnswer03(raw []byte) (a Answer, err error) {
-	kind, has := "", map[string]bool{}
+	kind, hasMember := "", map[string]bool{}
 	r := newAnswerReader(V03, raw)
 	err = r.Object(func(key string) error {
-		has[toCamelCase(key)] = true
+		hasMember[toCamelCase(key)] = true
 		if key == "kind" {
 			return r.text(&kind)()
 		}
@@ -165,13 +165,13 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	}
 	if kind == "" {
 		switch {
-		case has["artifact"]:
+		case hasMember["artifact"]:
 			kind = "artifact-update"
-		case has["status"] && has["taskId"]:
+		case hasMember["status"] && hasMember["taskId"]:
 			kind = "status-update"
-		case has["status"]:
+		case hasMember["status"]:
 			kind = "task"
-		case has["parts"]:
+		case hasMember["parts"]:
 			kind = "message"
 		}
 	}
@@ -302,7 +302,7 @@ func (r *reader) optionalMessage() (*task.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, parseErr := newAnswerReader(r.d, raw).message()
+	m, parseErr := newAnswerReader(r.dialect, raw).message()
 	if parseErr != nil {
 		return nil, nil
 	}
@@ -342,8 +342,8 @@ func (r *reader) status(s *task.Status) error {
 	return err
 }
 
-// statesByNumber lists the states by their number in the enum of version 1.0, because ProtoJSON allows
-// names and numbers.
+// statesByNumber lists the states by their number in the enum of version 1.0, because ProtoJSON
+// allows names and numbers.
 var statesByNumber = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
 
 func (r *reader) artifact() (a task.Artifact, err error) {
@@ -365,19 +365,20 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 }
 
 // answerPart reads a part of an agent's answer. If the part is not a valid A2A part, its text is
-// used. If it has no text, it becomes a data part, because the other parts are still an answer.
+// used. If it has no text, it becomes a data part, so that the other parts of the answer remain
+// usable.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
 	raw, err := r.SkipRaw()
 	if err != nil {
 		return p, err
 	}
-	strict := newAnswerReader(r.d, raw)
+	strict := newAnswerReader(r.dialect, raw)
 	strict.lenient = false
 	if p, err = strict.part(field); err == nil {
 		return p, nil
 	}
 	text := ""
-	lenient := newAnswerReader(r.d, raw)
+	lenient := newAnswerReader(r.dialect, raw)
 	var textErr error // error of the member text, for example an incomplete surrogate pair
 	err = lenient.object(memberReaders{"text": func() error { textErr = lenient.text(&text)(); return textErr }})
 	switch {
@@ -400,8 +401,8 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain only
-// the reason.
+// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain
+// only the reason.
 var reasonCodes = map[string]int64{
 	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
 	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,
@@ -475,9 +476,9 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	return result, nil
 }
 
-// matchesID reports whether got, the id of a response, identifies the request with the numeric id. Some
-// agents send 7 as "7" or 7.0 or omit the id. This is safe, because an HTTP response belongs to its
-// request.
+// matchesID reports whether responseID, the id of a response, identifies the request with the
+// numeric id. Some agents send 7 as "7" or 7.0 or omit the id. This is safe, because an HTTP
+// response belongs to its request.
 func matchesID(responseID, id string) bool {
 	responseID = strings.Trim(responseID, `"`)
 	n, err := strconv.ParseFloat(responseID, 64)
@@ -491,7 +492,7 @@ func (r *reader) rpcError() (*RPCError, error) {
 		return nil, err
 	}
 	rpcErr := &RPCError{}
-	errorReader := newAnswerReader(r.d, raw)
+	errorReader := newAnswerReader(r.dialect, raw)
 	err = errorReader.object(memberReaders{
 		"code": func() error {
 			if k := errorReader.Kind(); k != canon.Int && k != canon.Float {

@@ -56,14 +56,14 @@ type memberReaders map[string]func() error
 
 type reader struct {
 	*canon.Decoder
-	d Dialect
+	dialect Dialect
 	// lenient readers parse answers of agents. They skip optional members whose value has an
 	// unexpected type.
 	lenient bool
 }
 
 func newReader(d Dialect, params []byte) *reader {
-	return &reader{Decoder: canon.NewDecoder(params, Limits()), d: d}
+	return &reader{Decoder: canon.NewDecoder(params, Limits()), dialect: d}
 }
 
 // object reads an object. It treats a null value as absent, except for members in nullable.
@@ -113,39 +113,39 @@ func toCamelCase(key string) string {
 // readers skip values.
 func (r *reader) mustSkip(k canon.Kind) bool { return r.lenient && r.Kind() != k }
 
-func (r *reader) text(into *string) func() error {
+func (r *reader) text(dst *string) func() error {
 	return func() (err error) {
 		if r.mustSkip(canon.String) {
 			return r.Skip()
 		}
-		*into, err = r.String()
+		*dst, err = r.String()
 		return err
 	}
 }
 
-func (r *reader) id(field string, into *string) func() error {
+func (r *reader) id(field string, dst *string) func() error {
 	if r.lenient {
-		return r.text(into)
+		return r.text(dst)
 	}
 	return func() (err error) {
-		if *into, err = r.String(); err == nil && len(*into) > envelope.MaxIDBytes {
-			err = problem.Invalid(field, fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), fmt.Sprint(len(*into)))
+		if *dst, err = r.String(); err == nil && len(*dst) > envelope.MaxIDBytes {
+			err = problem.Invalid(field, fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), fmt.Sprint(len(*dst)))
 		}
 		return err
 	}
 }
 
-func (r *reader) flag(into *bool) func() error {
+func (r *reader) flag(dst *bool) func() error {
 	return func() (err error) {
 		if r.mustSkip(canon.Bool) {
 			return r.Skip()
 		}
-		*into, err = r.Bool()
+		*dst, err = r.Bool()
 		return err
 	}
 }
 
-func (r *reader) historyLength(into **int) func() error {
+func (r *reader) historyLength(dst **int) func() error {
 	return func() error {
 		n, err := r.Int64()
 		switch {
@@ -155,12 +155,12 @@ func (r *reader) historyLength(into **int) func() error {
 			return problem.Invalid("historyLength", "at least 0", fmt.Sprint(n))
 		}
 		limit := int(min(n, 1<<30))
-		*into = &limit
+		*dst = &limit
 		return nil
 	}
 }
 
-func (r *reader) rawObject(field string, into *[]byte) func() error {
+func (r *reader) rawObject(field string, dst *[]byte) func() error {
 	return func() (err error) {
 		if r.mustSkip(canon.Object) {
 			return r.Skip()
@@ -168,7 +168,7 @@ func (r *reader) rawObject(field string, into *[]byte) func() error {
 		if r.Kind() != canon.Object {
 			return r.MismatchError("an object for " + field)
 		}
-		*into, err = r.rawValue()
+		*dst, err = r.rawValue()
 		return err
 	}
 }
@@ -181,7 +181,7 @@ func (r *reader) rawValue() ([]byte, error) {
 	return r.Raw()
 }
 
-func (r *reader) texts(field string, into *[]string) func() error {
+func (r *reader) texts(field string, dst *[]string) func() error {
 	return func() error {
 		if r.mustSkip(canon.Array) {
 			return r.Skip()
@@ -194,7 +194,7 @@ func (r *reader) texts(field string, into *[]string) func() error {
 				return problem.Invalid(field, fmt.Sprintf("at most %d", envelope.MaxParts), "more")
 			}
 			s, err := r.String()
-			*into = append(*into, s)
+			*dst = append(*dst, s)
 			return err
 		})
 	}
@@ -202,7 +202,7 @@ func (r *reader) texts(field string, into *[]string) func() error {
 
 func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	r := newReader(d, params)
-	hasMessage, blocking := false, true
+	hasMessage, isBlocking := false, true
 	config := memberReaders{
 		"historyLength": r.historyLength(&q.HistoryLength), "acceptedOutputModes": r.texts("acceptedOutputModes", &q.OutputModes),
 		"taskPushNotificationConfig": func() error {
@@ -211,7 +211,7 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 		},
 	}
 	if d == V03 {
-		config["blocking"] = r.flag(&blocking)
+		config["blocking"] = r.flag(&isBlocking)
 		config["pushNotificationConfig"] = config["taskPushNotificationConfig"]
 		delete(config, "taskPushNotificationConfig")
 	} else {
@@ -230,7 +230,7 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 		err = problem.Invalid("message", "a message", "none")
 	}
 	if d == V03 {
-		q.ReturnImmediately = !blocking
+		q.ReturnImmediately = !isBlocking
 	}
 	return q, err
 }
@@ -319,7 +319,7 @@ func (r *reader) message() (m task.Message, err error) {
 			})
 		},
 	}
-	if r.d == V03 {
+	if r.dialect == V03 {
 		members["kind"] = r.text(&kind)
 	}
 	if r.Kind() != canon.Object {
@@ -329,7 +329,7 @@ func (r *reader) message() (m task.Message, err error) {
 		return m, err
 	}
 	for _, candidate := range []task.Role{task.User, task.Agent} {
-		if r.d.roleName(candidate) == role {
+		if r.dialect.roleName(candidate) == role {
 			m.Role = candidate
 		}
 	}
@@ -338,7 +338,7 @@ func (r *reader) message() (m task.Message, err error) {
 	}
 	switch {
 	case m.Role == "":
-		return m, problem.Invalid("role", r.d.roleName(task.User)+" or "+r.d.roleName(task.Agent), quoteTruncated(role))
+		return m, problem.Invalid("role", r.dialect.roleName(task.User)+" or "+r.dialect.roleName(task.Agent), quoteTruncated(role))
 	case len(m.Parts) == 0:
 		return m, problem.Invalid("parts", "at least one part", "none")
 	case kind != "" && kind != "message" && !r.lenient:
@@ -354,7 +354,7 @@ func (r *reader) part(field string) (p task.Part, err error) {
 	if r.Kind() != canon.Object {
 		return p, r.MismatchError("an object for " + field)
 	}
-	if r.d == V03 {
+	if r.dialect == V03 {
 		return r.part03(field)
 	}
 	contentCount := 0
@@ -379,7 +379,7 @@ func (r *reader) part(field string) (p task.Part, err error) {
 
 func (r *reader) part03(field string) (p task.Part, err error) {
 	kind, textContent, uri, hasText, hasFile, hasBytes := "", "", "", false, false, false
-	var bytes, data []byte
+	var fileBytes, data []byte
 	name, media := "", ""
 	err = r.object(memberReaders{
 		"kind": r.text(&kind), "metadata": r.rawObject(field+".metadata", (*[]byte)(&p.Metadata)),
@@ -389,7 +389,7 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 			hasFile = true
 			return r.object(memberReaders{
 				"name": r.text(&name), "mimeType": r.text(&media), "uri": r.text(&uri),
-				"bytes": func() error { hasBytes = true; return r.bytes(field+".file.bytes", &bytes)() },
+				"bytes": func() error { hasBytes = true; return r.bytes(field+".file.bytes", &fileBytes)() },
 			})
 		},
 	})
@@ -403,7 +403,7 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 		p.Kind, p.Data = task.Data, data
 	case kind == "file" && hasFile && hasBytes != (uri != ""):
 		p.Filename, p.MediaType = name, media
-		if p.Kind, p.Raw = task.Raw, bytes; uri != "" {
+		if p.Kind, p.Raw = task.Raw, fileBytes; uri != "" {
 			p.Kind, p.Raw, p.Text = task.URL, nil, uri
 		}
 	default:
@@ -413,25 +413,25 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 }
 
 // bytes reads base64 in the standard or the URL alphabet, with or without padding.
-func (r *reader) bytes(field string, into *[]byte) func() error {
+func (r *reader) bytes(field string, dst *[]byte) func() error {
 	return func() error {
 		s, err := r.String()
 		if err != nil {
 			return err
 		}
-		plain := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
-		b, err := base64.RawStdEncoding.DecodeString(plain)
+		unpadded := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
+		b, err := base64.RawStdEncoding.DecodeString(unpadded)
 		if err != nil {
 			return problem.Invalid(field, "base64", quoteTruncated(s))
 		}
-		*into = append([]byte{}, b...)
+		*dst = append([]byte{}, b...)
 		return nil
 	}
 }
 
-func (r *reader) rawAny(into *[]byte) func() error {
+func (r *reader) rawAny(dst *[]byte) func() error {
 	return func() (err error) {
-		*into, err = r.rawValue()
+		*dst, err = r.rawValue()
 		return err
 	}
 }

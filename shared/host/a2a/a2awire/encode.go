@@ -12,15 +12,15 @@ import (
 )
 
 type writer struct {
-	b []byte
-	d Dialect
+	b       []byte
+	dialect Dialect
 }
 
 func (w *writer) key(name string) {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
 	}
-	if w.d == V1Snake {
+	if w.dialect == V1Snake {
 		name = ToSnakeCase(name)
 	}
 	w.b = append(canon.AppendString(w.b, name), ':')
@@ -44,7 +44,7 @@ func (w *writer) text(name, s string) {
 	w.b = canon.AppendString(w.b, s)
 }
 
-func (w *writer) optional(name, s string) {
+func (w *writer) optionalText(name, s string) {
 	if s != "" {
 		w.text(name, s)
 	}
@@ -106,7 +106,7 @@ func EncodeSendResult(d Dialect, t *task.Task) []byte {
 
 // EncodeMessageResult encodes a message as the answer to Send or as an element of a stream.
 func EncodeMessageResult(d Dialect, m *task.Message) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	if d == V03 {
 		w.message(m)
 		return w.b
@@ -120,14 +120,14 @@ func EncodeMessageResult(d Dialect, m *task.Message) []byte {
 
 // EncodeTask encodes a task as the answer to GetTask and CancelTask.
 func EncodeTask(d Dialect, t *task.Task) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.task(t, artifactsIfAny)
 	return w.b
 }
 
 // EncodeStreamResult encodes an event of t as an element of a stream.
 func EncodeStreamResult(d Dialect, t *task.Task, e task.Event) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	write, name := func() { w.task(e.Task, artifactsIfAny) }, "task"
 	switch {
 	case e.Status != nil:
@@ -146,13 +146,13 @@ func EncodeStreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	return w.b
 }
 
-// EncodeListResult encodes the answer to ListTasks. If artifacts is set, each task has the member
-// artifacts, which may be empty. Otherwise, no task has this member.
-func EncodeListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
-	w := &writer{d: d}
+// EncodeListResult encodes the answer to ListTasks. If withArtifacts is true, each task has the
+// member artifacts, which may be empty. Otherwise, no task has this member.
+func EncodeListResult(d Dialect, p *task.Page, size int, withArtifacts bool) []byte {
+	w := &writer{dialect: d}
 	w.object("", func() {
 		mode := noArtifacts
-		if artifacts {
+		if withArtifacts {
 			mode = alwaysArtifacts
 		}
 		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], mode) })
@@ -166,7 +166,7 @@ func EncodeListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte 
 }
 
 func (w *writer) kind(kind string) {
-	if w.d == V03 {
+	if w.dialect == V03 {
 		w.text("kind", kind)
 	}
 }
@@ -180,14 +180,14 @@ const (
 	alwaysArtifacts
 )
 
-func (w *writer) task(t *task.Task, artifacts artifactsMode) {
+func (w *writer) task(t *task.Task, mode artifactsMode) {
 	w.object("", func() {
 		w.kind("task")
 		w.text("id", t.ID)
 		w.text("contextId", t.Context)
 		w.key("status")
 		w.status(&t.Status)
-		if artifacts == alwaysArtifacts || artifacts == artifactsIfAny && len(t.Artifacts) > 0 {
+		if mode == alwaysArtifacts || mode == artifactsIfAny && len(t.Artifacts) > 0 {
 			w.list("artifacts", len(t.Artifacts), func(i int) { w.artifact(&t.Artifacts[i]) })
 		}
 		if len(t.History) > 0 {
@@ -199,7 +199,7 @@ func (w *writer) task(t *task.Task, artifacts artifactsMode) {
 
 func (w *writer) status(s *task.Status) {
 	w.object("", func() {
-		w.text("state", w.d.stateName(s.State))
+		w.text("state", w.dialect.stateName(s.State))
 		if s.Message != nil {
 			w.key("message")
 			w.message(s.Message)
@@ -212,9 +212,9 @@ func (w *writer) message(m *task.Message) {
 	w.object("", func() {
 		w.kind("message")
 		w.text("messageId", m.ID)
-		w.optional("contextId", m.Context)
-		w.optional("taskId", m.Task)
-		w.text("role", w.d.roleName(m.Role))
+		w.optionalText("contextId", m.Context)
+		w.optionalText("taskId", m.Task)
+		w.text("role", w.dialect.roleName(m.Role))
 		w.list("parts", len(m.Parts), func(i int) { w.part(&m.Parts[i]) })
 		w.raw("metadata", m.Metadata)
 		w.texts("extensions", m.Extensions)
@@ -223,7 +223,7 @@ func (w *writer) message(m *task.Message) {
 }
 
 func (w *writer) part(p *task.Part) {
-	if w.d == V03 {
+	if w.dialect == V03 {
 		w.part03(p)
 		return
 	}
@@ -238,8 +238,8 @@ func (w *writer) part(p *task.Part) {
 		case task.Data:
 			w.raw("data", p.Data)
 		}
-		w.optional("filename", p.Filename)
-		w.optional("mediaType", p.MediaType)
+		w.optionalText("filename", p.Filename)
+		w.optionalText("mediaType", p.MediaType)
 		w.raw("metadata", p.Metadata)
 	})
 }
@@ -262,8 +262,8 @@ func (w *writer) part03(p *task.Part) {
 		default:
 			w.kind("file")
 			w.object("file", func() {
-				w.optional("name", p.Filename)
-				w.optional("mimeType", p.MediaType)
+				w.optionalText("name", p.Filename)
+				w.optionalText("mimeType", p.MediaType)
 				if p.Kind == task.URL {
 					w.text("uri", p.Text)
 				} else {
@@ -278,8 +278,8 @@ func (w *writer) part03(p *task.Part) {
 func (w *writer) artifact(a *task.Artifact) {
 	w.object("", func() {
 		w.text("artifactId", a.ID)
-		w.optional("name", a.Name)
-		w.optional("description", a.Description)
+		w.optionalText("name", a.Name)
+		w.optionalText("description", a.Description)
 		w.list("parts", len(a.Parts), func(i int) { w.part(&a.Parts[i]) })
 		w.raw("metadata", a.Metadata)
 		w.texts("extensions", a.Extensions)
@@ -293,7 +293,7 @@ func (w *writer) statusUpdate(t *task.Task, s *task.Status) {
 		w.text("contextId", t.Context)
 		w.key("status")
 		w.status(s)
-		if w.d == V03 {
+		if w.dialect == V03 {
 			w.flag("final", s.State.IsTerminal() || s.State.AwaitsMessage())
 		}
 	})

@@ -18,12 +18,12 @@ type PushRequest struct {
 // pushConfig returns the readers for the members of a configuration. In version 1.0, the task's id
 // is one of them.
 func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
-	c.Dialect = uint8(r.d)
+	c.Dialect = uint8(r.dialect)
 	members := memberReaders{
 		"id": r.id("id", &c.ID), "url": r.text(&c.URL), "token": r.text(&c.Token),
 		"authentication": func() error {
 			scheme := memberReaders{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
-			if r.d == V03 {
+			if r.dialect == V03 {
 				delete(scheme, "scheme")
 				scheme["schemes"] = func() error {
 					return r.Array(func(i int) (err error) {
@@ -38,7 +38,7 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 			return r.object(scheme)
 		},
 	}
-	if r.d != V03 {
+	if r.dialect != V03 {
 		members["taskId"] = r.id("taskId", taskID)
 	}
 	return members
@@ -47,7 +47,7 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 // taskPushConfig returns the readers for a configuration together with the task's id.
 func (r *reader) taskPushConfig(q *PushRequest) memberReaders {
 	config := r.pushConfig(&q.Config, &q.TaskID)
-	if r.d != V03 {
+	if r.dialect != V03 {
 		return config
 	}
 	return memberReaders{"taskId": r.id("taskId", &q.TaskID), "pushNotificationConfig": func() error {
@@ -84,17 +84,17 @@ func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	return q, err
 }
 
-// EncodePushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. For
-// ListPushConfigs, id is empty.
+// EncodePushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig.
+// For ListPushConfigs, id is empty.
 func EncodePushParams(d Dialect, taskID, id string) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.object("", func() {
 		if d == V03 {
 			w.text("id", taskID)
-			w.optional("pushNotificationConfigId", id)
+			w.optionalText("pushNotificationConfigId", id)
 		} else {
 			w.text("taskId", taskID)
-			w.optional("id", id)
+			w.optionalText("id", id)
 		}
 	})
 	return w.b
@@ -137,13 +137,13 @@ func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next str
 // EncodePushConfig encodes a configuration of a task. The parameters of CreatePushConfig and the
 // answers to CreatePushConfig and GetPushConfig have this form.
 func EncodePushConfig(d Dialect, taskID string, c *task.PushConfig) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	w.pushConfig(taskID, c)
 	return w.b
 }
 
 func EncodePushConfigs(d Dialect, taskID string, configs []task.PushConfig) []byte {
-	w := &writer{d: d}
+	w := &writer{dialect: d}
 	list := func(name string) { w.list(name, len(configs), func(i int) { w.pushConfig(taskID, &configs[i]) }) }
 	if d == V03 {
 		list("")
@@ -157,7 +157,7 @@ func EncodePushConfigs(d Dialect, taskID string, configs []task.PushConfig) []by
 }
 
 func (w *writer) pushConfig(taskID string, c *task.PushConfig) {
-	if w.d != V03 {
+	if w.dialect != V03 {
 		w.pushObject("", taskID, c)
 		return
 	}
@@ -170,20 +170,20 @@ func (w *writer) pushConfig(taskID string, c *task.PushConfig) {
 // pushObject encodes a configuration. It includes the task's id unless taskID is empty.
 func (w *writer) pushObject(name, taskID string, c *task.PushConfig) {
 	w.object(name, func() {
-		w.optional("taskId", taskID)
-		w.optional("id", c.ID)
+		w.optionalText("taskId", taskID)
+		w.optionalText("id", c.ID)
 		w.text("url", c.URL)
-		w.optional("token", c.Token)
+		w.optionalText("token", c.Token)
 		if c.Scheme == "" {
 			return
 		}
 		w.object("authentication", func() {
-			if w.d == V03 {
+			if w.dialect == V03 {
 				w.texts("schemes", []string{c.Scheme})
 			} else {
 				w.text("scheme", c.Scheme)
 			}
-			w.optional("credentials", c.Credentials)
+			w.optionalText("credentials", c.Credentials)
 		})
 	})
 }

@@ -18,9 +18,9 @@ const Extension = "urn:vacant:v1"
 // PriceUnit is the unit of prices in cards, a millionth of a dollar.
 const PriceUnit = "micro-USD"
 
-// ParseEnvelope returns the envelope in a message's metadata. It rebuilds the signed content from the
-// parts of the message. If the message has no envelope, ParseEnvelope returns nil. It does not verify the
-// envelope.
+// ParseEnvelope returns the envelope in a message's metadata. It rebuilds the signed content from
+// the parts of the message. If the message has no envelope, ParseEnvelope returns nil. It does not
+// verify the envelope.
 func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	envelopeJSON, err := metadataMember(m.Metadata, Extension)
 	if err != nil || envelopeJSON == nil {

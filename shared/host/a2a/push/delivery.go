@@ -27,8 +27,8 @@ const claimDuration = requestTimeout + 5*time.Second
 // waiting deliveries use little memory.
 type delivery struct {
 	lastEvent     int  // number of the last event that it reports
-	hasPiece      bool // whether it contains a piece of an artifact
-	isEnd         bool // whether it reports the end of the task
+	hasPiece      bool // the delivery contains a piece of an artifact
+	isEnd         bool // the delivery reports the end of the task
 	taskByteLimit int  // limit in bytes of all deliveries of the task, including this one
 
 	mediaType        string
@@ -83,11 +83,11 @@ func findDelivery(push *task.Push, b *task.Backlog, events []task.NumberedEvent)
 }
 
 func canJoin(c *task.Chunk, e task.Event) bool {
-	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoined
+	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoinedBytes
 }
 
 func newDelivery(push *task.Push, b *task.Backlog, e task.Event, lastEvent int) *delivery {
-	d := &delivery{lastEvent: lastEvent, hasPiece: e.Artifact != nil, isEnd: b.State.IsTerminal() && lastEvent == len(b.Events), taskByteLimit: MaxTaskBytes(b.Size)}
+	d := &delivery{lastEvent: lastEvent, hasPiece: e.Artifact != nil, isEnd: b.State.IsTerminal() && lastEvent == len(b.Events), taskByteLimit: MaxTaskBytes(b.EventBytes)}
 	if !d.isEnd {
 		d.taskByteLimit /= 2
 	}
@@ -122,18 +122,19 @@ func withoutTexts(t *task.Task) *task.Task {
 // errPushEnded means that no more deliveries follow for a configuration.
 var errPushEnded = errors.New("the deliveries have ended")
 
-// attemptDelivery sends a delivery once and stores the result. If the delivery failed, after is the time until
-// the next attempt. The error is errPushEnded or an error of task.Engine.SaveProgress.
+// attemptDelivery sends a delivery once and stores the result. If the delivery must be repeated,
+// retryIn is the time until the next attempt. The error is errPushEnded or an error of
+// task.Engine.SaveProgress.
 func (p *Pusher) attemptDelivery(ctx context.Context, push *task.Push, d *delivery) (retryIn time.Duration, err error) {
 	push.BusyUntil, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
 	body, refusal := d.body, error(nil)
-	spend := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: addressBytes}
+	cost := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: addressBytes}
 	if _, ok := push.Task.Owner.Account(); ok {
-		spend.SenderLimit = accountBytes
+		cost.SenderLimit = accountBytes
 	}
 	if d.body == nil {
 		refusal = problem.New(problem.TooLarge, "a delivery of more than %d bytes", maxBodyBytes)
-	} else if err := p.Tasks.SaveProgress(ctx, push, spend); errors.Is(err, task.ErrDeliveryLimit) {
+	} else if err := p.Tasks.SaveProgress(ctx, push, cost); errors.Is(err, task.ErrDeliveryLimit) {
 		refusal = err
 	} else if err != nil {
 		return 0, err
@@ -214,14 +215,14 @@ func (p *Pusher) sendRequest(ctx context.Context, push *task.Push, body []byte, 
 	case reply.Status == http.StatusGone:
 		return 0, problem.New(problem.Gone, "%s answered with status 410 (gone)", hostOf(c.URL))
 	case reply.Status < 200 || reply.Status > 299:
-		return p.retryAfter(reply.Header), problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
+		return p.parseRetryAfter(reply.Header), problem.New(problem.Unavailable, "%s answered %d", hostOf(c.URL), reply.Status)
 	}
 	return 0, nil
 }
 
-// retryAfter returns the wait in the Retry-After header, limited to maxRetryAfter, or zero if the
+// parseRetryAfter returns the wait in the Retry-After header, limited to maxRetryAfter, or zero if the
 // header is missing or invalid.
-func (p *Pusher) retryAfter(h http.Header) time.Duration {
+func (p *Pusher) parseRetryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	var wait time.Duration
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

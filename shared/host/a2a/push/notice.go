@@ -16,8 +16,9 @@ const (
 	// handleTimeout limits the time that is spent on one notice. The next notice continues the work. A
 	// slow receiver therefore delays other receivers by at most this time.
 	handleTimeout = 20 * time.Second
-	// While a turn runs, its task is checked after FirstCheckInterval. As long as no event arrives, the
-	// interval doubles up to maxCheckInterval. The start and the end of a turn send their own notices.
+	// While a turn runs, its task is checked after FirstCheckInterval. As long as no event arrives,
+	// the interval doubles up to maxCheckInterval. The start and the end of a turn send their own
+	// notices.
 	FirstCheckInterval, maxCheckInterval = 5 * time.Second, 30 * time.Second
 )
 
@@ -27,8 +28,8 @@ func checkInterval(idle int) time.Duration {
 
 // Handle delivers the events that a notice announces. It is for a process that runs only while it
 // handles a message. Instead of waiting for events or the next attempt, Handle sends another
-// notice. If the error is task.ErrRetryLater or an error of the store, the caller must handle the notice
-// again.
+// notice. If the error is task.ErrRetryLater or an error of the store, the caller must handle the
+// notice again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout+requestTimeout)
 	defer cancel()

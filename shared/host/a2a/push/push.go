@@ -26,12 +26,13 @@ const (
 	// After MaxDeliveries-1 deliveries, a configuration gets only statuses and no more artifacts.
 	// The last delivery is reserved for the end of the task.
 	MaxDeliveries = 100
-	// maxLiveDeliveries is the number of deliveries after which pieces of an artifact are delivered with the
-	// next status and no longer as they arrive.
+	// After maxLiveDeliveries deliveries, pieces of an artifact are no longer delivered as they
+	// arrive, but together with the next status.
 	maxLiveDeliveries = MaxDeliveries / 2
-	// maxJoined limits the size in bytes of joined pieces in one delivery.
-	maxJoined = 256 << 10
-	// maxBodyBytes limits the size of a delivery in bytes. A larger delivery is sent without its texts.
+	// maxJoinedBytes limits the size in bytes of joined pieces in one delivery.
+	maxJoinedBytes = 256 << 10
+	// maxBodyBytes limits the size of a delivery in bytes. A larger delivery is sent without its
+	// texts.
 	maxBodyBytes = 1 << 20
 
 	// The deliveries of a task, including failed attempts, may together send taskBytes plus
@@ -45,8 +46,8 @@ const (
 
 	requestTimeout = 10 * time.Second
 	maxReplyBytes  = 4 << 10
-	maxHeader      = 2 << 10 // limit in bytes for each of token, scheme and credentials
-	maxURL         = 2 << 10
+	maxHeaderBytes = 2 << 10 // limit in bytes for each of token, scheme and credentials
+	maxURLBytes    = 2 << 10
 )
 
 // MaxTaskBytes returns the number of bytes that the deliveries of a task may send, given the stored
@@ -100,7 +101,7 @@ func New(c Config) *Pusher {
 
 // CheckConfig returns an error unless a configuration for a task of a vacant is acceptable.
 func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.PushConfig) error {
-	if len(c.URL) > maxURL {
+	if len(c.URL) > maxURLBytes {
 		return problem.Invalid("url", "at most 2048 bytes", "more")
 	}
 	u, err := outbound.ParseURL(c.URL)
@@ -116,7 +117,7 @@ func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.Pu
 		return problem.Invalid("url", "a public address", "another")
 	}
 	for field, text := range map[string]string{"token": c.Token, "authentication.scheme": c.Scheme, "authentication.credentials": c.Credentials} {
-		if len(text) > maxHeader || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
+		if len(text) > maxHeaderBytes || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
 			return problem.Invalid(field, "at most 2048 printable ASCII characters", "others")
 		}
 	}

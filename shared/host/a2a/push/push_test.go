@@ -371,7 +371,7 @@ func TestOneConfigurationOfAnEndedTaskDelivers(t *testing.T) {
 		if sent, _ := w.everything(); len(sent) != 1 {
 			t.Errorf("%d deliveries, want one", len(sent))
 		}
-		all, err := w.tasks.PushConfigs(w.t.Context(), turn.Ref)
+		all, err := w.tasks.ListPushConfigs(w.t.Context(), turn.Ref)
 		if err != nil || len(all) == 0 {
 			t.Errorf("Pushes() = %v, %v; want those that were set", all, err)
 		}
@@ -413,7 +413,7 @@ func TestTheBytesOfATaskAreBounded(t *testing.T) {
 				sum += len(s.body)
 			}
 		}
-		if most := push.MaxTaskBytes(b.Size); sum > most || sum < most/3 || small < 5 {
+		if most := push.MaxTaskBytes(b.EventBytes); sum > most || sum < most/3 || small < 5 {
 			t.Errorf("%d bytes and %d deliveries without texts, want at most %d bytes", sum, small, most)
 		}
 		whole := 0
@@ -944,7 +944,7 @@ func TestAFaultOfTheStoreLosesNoDelivery(t *testing.T) {
 				t.Errorf("after a fault at call %d: %v", n, got)
 			}
 			w.store.fail(-1)
-			if open, _, err := w.tasks.OpenPushes(w.t.Context(), ""); err != nil || len(open) != 0 {
+			if open, _, err := w.tasks.ListOpenPushes(w.t.Context(), ""); err != nil || len(open) != 0 {
 				t.Errorf("after a fault at call %d: OpenPushes() = %d, %v; want none", n, len(open), err)
 			}
 		})

@@ -15,7 +15,8 @@ import (
 const (
 	// retryDelay is the delay before a failed operation of the store is repeated.
 	retryDelay = time.Second
-	// pieceCheckInterval is the minimum time between two checks of a task whose answer arrives in pieces.
+	// pieceCheckInterval is the minimum time between two checks of a task whose answer arrives in
+	// pieces.
 	pieceCheckInterval = time.Second
 	// maxLoaded limits the tasks in memory. A delivery itself contains only its bodies.
 	maxLoaded = 4
@@ -34,10 +35,10 @@ type schedule struct {
 
 	mu           sync.Mutex
 	pending      map[task.Ref]bool // tasks that may have new configurations
-	hasMissed    bool              // whether a limit keeps a stored configuration out of entries
-	scanNeeded   bool              // whether all configurations in the store must be read
+	hasMissed    bool              // a limit keeps a stored configuration out of entries
+	scanNeeded   bool              // all configurations in the store must be read
 	lastScan     time.Time         // time of the last scan
-	scanTimerSet bool              // whether a timer will wake Run for the next scan
+	scanTimerSet bool              // a timer will wake Run for the next scan
 	entries      map[configKey]*entry
 	slots        slots
 }
@@ -60,7 +61,7 @@ type entry struct {
 	host       string
 	usedShares [3]boundedShare // while serving: the shares in which its slot is counted
 	state      entryState
-	hasChanged bool       // while serving: whether the configuration or its task has changed
+	hasChanged bool       // while serving: the configuration or its task has changed
 	stopWait   func()     // while waiting: ends the wait
 	unsaved    *task.Push // progress that is not stored yet
 	idleChecks int        // number of checks since the last event
@@ -102,7 +103,7 @@ func (p *Pusher) Run(ctx context.Context) {
 			p.logFault(ctx, err)
 			time.AfterFunc(retryDelay, p.wake)
 		}
-		p.dispatch(ctx, &running)
+		p.serveReadyEntries(ctx, &running)
 		select {
 		case <-p.wakeups:
 		case <-ctx.Done():
@@ -115,11 +116,11 @@ func (p *Pusher) logFault(ctx context.Context, err error) {
 }
 
 func (p *Pusher) loadPending(ctx context.Context) (err error) {
-	pending, scan := p.takePending()
+	pending, shouldScan := p.takePending()
 	defer func() {
 		if err != nil {
 			p.mu.Lock()
-			if scan {
+			if shouldScan {
 				p.scanNeeded, p.lastScan = true, time.Time{} // scan again at the next call
 			}
 			maps.Copy(p.pending, pending)
@@ -127,15 +128,15 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 		}
 	}()
 	for r := range pending {
-		open, err := p.Tasks.OpenPushesOf(ctx, r, 0)
+		open, err := p.Tasks.ListOpenPushesOf(ctx, r, 0)
 		if err != nil {
 			return err
 		}
 		p.addEntries(open, true)
 	}
-	for cursor := ""; scan; scan = cursor != "" {
+	for cursor := ""; shouldScan; shouldScan = cursor != "" {
 		var page []task.Push
-		if page, cursor, err = p.Tasks.OpenPushes(ctx, cursor); err != nil {
+		if page, cursor, err = p.Tasks.ListOpenPushes(ctx, cursor); err != nil {
 			return err
 		}
 		p.addEntries(page, false)
@@ -143,9 +144,10 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 	return nil
 }
 
-// takePending returns the tasks whose configurations must be read now, and whether all configurations in
-// the store must be scanned. A scan is delayed if the last one was less than scanInterval ago.
-func (p *Pusher) takePending() (pending map[task.Ref]bool, scan bool) {
+// takePending returns the tasks whose configurations must be read now, and whether all
+// configurations in the store must be scanned. A scan is delayed if the last one was less than
+// scanInterval ago.
+func (p *Pusher) takePending() (pending map[task.Ref]bool, shouldScan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pending, p.pending = p.pending, map[task.Ref]bool{}
@@ -165,7 +167,7 @@ func (p *Pusher) takePending() (pending map[task.Ref]bool, scan bool) {
 	return pending, true
 }
 
-func (p *Pusher) addEntries(pushes []task.Push, changed bool) {
+func (p *Pusher) addEntries(pushes []task.Push, hasChanged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range pushes {
@@ -173,7 +175,7 @@ func (p *Pusher) addEntries(pushes []task.Push, changed bool) {
 		key, host := configKey{push.Task, push.Slot()}, hostOf(push.Config.URL)
 		e := p.entries[key]
 		switch {
-		case e != nil && !changed:
+		case e != nil && !hasChanged:
 			continue
 		case e == nil:
 			queue := p.slots.queueOf(push.Sender())
@@ -215,7 +217,7 @@ func (p *Pusher) endWait(e *entry) {
 	p.wake()
 }
 
-func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
+func (p *Pusher) serveReadyEntries(ctx context.Context, running *sync.WaitGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for ctx.Err() == nil {
@@ -225,35 +227,35 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 		}
 		e.state = stateServing
 		running.Go(func() {
-			next := p.serve(ctx, e)
+			next := p.serveEntry(ctx, e)
 			p.mu.Lock()
 			p.slots.release(e)
 			p.applyOutcome(ctx, e, next, running)
 			p.mu.Unlock()
-			p.dispatch(ctx, running)
+			p.serveReadyEntries(ctx, running)
 		})
 	}
 }
 
 // outcome specifies whether Run keeps a configuration, and when Run serves it again: immediately,
-// after a pause, or when until returns.
+// after a pause, or when waitForChange returns.
 type outcome struct {
-	isKnown       bool
+	shouldKeep    bool
 	delay         time.Duration
 	waitForChange func(ctx context.Context) // returns when the task must be checked
-	cancelWait    func()                    // replaces until if the configuration is served immediately
+	cancelWait    func()                    // called instead of waitForChange if the configuration is served immediately
 }
 
 // applyOutcome applies an outcome. The caller must hold p.mu.
 func (p *Pusher) applyOutcome(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
 	switch {
-	case e.hasChanged, next.isKnown && next.delay == 0 && next.waitForChange == nil:
+	case e.hasChanged, next.shouldKeep && next.delay == 0 && next.waitForChange == nil:
 		e.hasChanged = false
 		if next.cancelWait != nil {
 			next.cancelWait()
 		}
 		p.markReady(e)
-	case !next.isKnown:
+	case !next.shouldKeep:
 		delete(p.entries, e.configKey)
 		e.queue.entryCount--
 		if p.hasMissed && !p.scanNeeded {
@@ -263,11 +265,11 @@ func (p *Pusher) applyOutcome(ctx context.Context, e *entry, next outcome, runni
 		p.slots.removeIfEmpty(e.queue)
 	case next.waitForChange != nil:
 		e.state = stateWaiting
-		wait, stop := context.WithCancel(ctx)
+		waitCtx, stop := context.WithCancel(ctx)
 		e.stopWait = stop
 		running.Go(func() {
-			next.waitForChange(wait)
-			if wait.Err() == nil {
+			next.waitForChange(waitCtx)
+			if waitCtx.Err() == nil {
 				p.endWait(e)
 			}
 			stop()
@@ -279,22 +281,22 @@ func (p *Pusher) applyOutcome(ctx context.Context, e *entry, next outcome, runni
 	}
 }
 
-func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
-	changed, done := p.Tasks.Changes(e.task) // must precede the read of the task
+func (p *Pusher) serveEntry(ctx context.Context, e *entry) outcome {
+	changed, unsubscribe := p.Tasks.Subscribe(e.task) // must precede the read of the task
 	isFollowing := false
 	defer func() {
 		if !isFollowing {
-			done()
+			unsubscribe()
 		}
 	}()
-	push, d, state, err := p.prepare(ctx, e)
+	push, d, state, err := p.prepareDelivery(ctx, e)
 	switch {
 	case err != nil:
 		return p.retryOutcome(ctx, err)
 	case push == nil:
 		return outcome{}
 	case d != nil && push.BusyUntil.After(p.Now()):
-		return outcome{isKnown: true, delay: push.BusyUntil.Sub(p.Now())}
+		return outcome{shouldKeep: true, delay: push.BusyUntil.Sub(p.Now())}
 	case d != nil:
 		e.idleChecks = 0
 		retryIn, err := p.attemptDelivery(ctx, push, d)
@@ -307,7 +309,7 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 		if e.unsaved = nil; retryIn == 0 {
 			e.unsaved = push
 		}
-		return outcome{isKnown: true, delay: retryIn}
+		return outcome{shouldKeep: true, delay: retryIn}
 	case state.IsTerminal():
 		return p.endDeliveries(ctx, push)
 	}
@@ -323,13 +325,13 @@ func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 	isFollowing = true
 	wait := checkInterval(e.idleChecks)
 	e.idleChecks++
-	pieces := !push.OnlyTurnEnds && push.DeliveryCount < maxLiveDeliveries
-	return outcome{isKnown: true, waitForChange: func(ctx context.Context) { p.waitForCheck(ctx, e.task, changed, done, pieces, wait) }, cancelWait: done}
+	watchPieces := !push.OnlyTurnEnds && push.DeliveryCount < maxLiveDeliveries
+	return outcome{shouldKeep: true, waitForChange: func(ctx context.Context) { p.waitForCheck(ctx, e.task, changed, unsubscribe, watchPieces, wait) }, cancelWait: unsubscribe}
 }
 
-// prepare reads a task and encodes the next delivery of e. If the task does not exist, the
+// prepareDelivery reads a task and encodes the next delivery of e. If the task does not exist, the
 // configuration was removed or its deliveries have ended, push and d are nil.
-func (p *Pusher) prepare(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
+func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
 	select {
 	case p.loadSlots <- struct{}{}:
 		defer func() { <-p.loadSlots }()
@@ -351,12 +353,12 @@ func (p *Pusher) prepare(ctx context.Context, e *entry) (push *task.Push, d *del
 func (p *Pusher) retryOutcome(ctx context.Context, err error) outcome {
 	// If the configuration was removed or replaced, it is read again.
 	if store.IsConflict(err) {
-		return outcome{isKnown: true}
+		return outcome{shouldKeep: true}
 	}
 	if ctx.Err() == nil {
 		p.logFault(ctx, err)
 	}
-	return outcome{isKnown: true, delay: retryDelay}
+	return outcome{shouldKeep: true, delay: retryDelay}
 }
 
 func (p *Pusher) endDeliveries(ctx context.Context, push *task.Push) outcome {
@@ -366,11 +368,11 @@ func (p *Pusher) endDeliveries(ctx context.Context, push *task.Push) outcome {
 	return outcome{}
 }
 
-// waitForCheck waits until a task must be checked. It returns when the turn has ended, and after wait at
-// the latest. If pieces is true, it also returns when an event has arrived, but not earlier than
-// pieceCheckInterval after its start.
-func (p *Pusher) waitForCheck(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), watchPieces bool, wait time.Duration) {
-	defer func() { done() }()
+// waitForCheck waits until a task must be checked. It returns when the turn has ended, and after
+// wait at the latest. If watchPieces is true, it also returns when an event has arrived, but not
+// earlier than pieceCheckInterval after its start.
+func (p *Pusher) waitForCheck(ctx context.Context, r task.Ref, changed <-chan struct{}, unsubscribe func(), watchPieces bool, wait time.Duration) {
+	defer func() { unsubscribe() }()
 	start, timer := time.Now(), time.NewTimer(wait)
 	defer timer.Stop()
 	for {
@@ -381,8 +383,8 @@ func (p *Pusher) waitForCheck(ctx context.Context, r task.Ref, changed <-chan st
 		case <-ctx.Done():
 			return
 		}
-		done()
-		changed, done = p.Tasks.Changes(r)
+		unsubscribe()
+		changed, unsubscribe = p.Tasks.Subscribe(r)
 		if active, err := p.Tasks.IsActive(ctx, r); err != nil || !active {
 			return
 		}

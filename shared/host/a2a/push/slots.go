@@ -16,17 +16,17 @@ const (
 	maxSenderHostSlots = maxSenderSlots / 4
 )
 
-// share is the key of a count of used slots. It selects the slots of a sender, the slots of a host
-// of URLs, or, with both fields, the slots that a sender uses for a host.
+// share is the key of a count of used slots. It selects the slots of a sender or the slots of a
+// host of URLs. If both fields are set, it selects the slots that the sender uses for the host.
 type share struct {
 	sender task.Sender
 	host   string
 }
 
-// slots decides which configuration gets the next slot. The senders take turns. A sender's slot goes
-// to the configuration whose host uses the fewest slots of this sender.
+// slots decides which configuration gets the next slot. The senders take turns. A sender's slot
+// goes to the configuration whose host uses the fewest slots of this sender.
 type slots struct {
-	usedSlots     int           // used slots
+	usedSlots     int
 	usedByShare   map[share]int // used slots
 	senders       map[task.Sender]*senderQueue
 	waitingQueues []*senderQueue // senders with configurations that wait for a slot
@@ -52,7 +52,6 @@ func (s *slots) queueOf(id task.Sender) *senderQueue {
 }
 
 func (s *slots) enqueue(e *entry) {
-	// The configuration is queued, and take gives it a slot later.
 	if len(e.queue.waitingEntries) == 0 {
 		s.waitingQueues = append(s.waitingQueues, e.queue)
 	}
@@ -66,7 +65,7 @@ type boundedShare struct {
 }
 
 func (e *entry) shares() [3]boundedShare {
-	// take compares the first share, so it must be the one of the sender and the host.
+	// assignNext compares the first share, so it must be the one of the sender and the host.
 	return [...]boundedShare{
 		{share{e.queue.id, e.host}, maxSenderHostSlots},
 		{share{sender: e.queue.id}, maxSenderSlots},
@@ -74,7 +73,8 @@ func (e *entry) shares() [3]boundedShare {
 	}
 }
 
-// assignNext gives a slot to the next configuration. If no configuration may have one, take returns nil.
+// assignNext gives a slot to the next configuration. If no configuration may have one, assignNext
+// returns nil.
 func (s *slots) assignNext() *entry {
 	if s.usedSlots >= maxSlots {
 		return nil
@@ -85,8 +85,8 @@ func (s *slots) assignNext() *entry {
 		index, fewest := -1, 0
 		for i, e := range queue.waitingEntries {
 			shares := e.shares()
-			full := slices.ContainsFunc(shares[:], func(b boundedShare) bool { return s.usedByShare[b.share] >= b.limit })
-			if n := s.usedByShare[shares[0].share]; !full && (index < 0 || n < fewest) {
+			isFull := slices.ContainsFunc(shares[:], func(b boundedShare) bool { return s.usedByShare[b.share] >= b.limit })
+			if n := s.usedByShare[shares[0].share]; !isFull && (index < 0 || n < fewest) {
 				index, fewest = i, n
 			}
 		}

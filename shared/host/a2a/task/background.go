@@ -15,13 +15,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrRetryLater means that the queue should deliver the message again later, because its task does not
-// exist yet or another worker runs its turn.
+// ErrRetryLater means that the queue should deliver the message again later, because its task does
+// not exist yet or another worker runs its turn.
 var ErrRetryLater = errors.New("the task cannot run yet")
 
-// Enqueue stores a task whose turn a worker will run. It sends the message to the queue after the
-// call is verified and before the task is stored, so every stored task has a message. A message
-// without a task is redelivered for a while and then dropped.
+// Enqueue stores a task whose turn a worker will run. It verifies the call, sends a queue message
+// and then stores the task, so every stored task has a queue message. A queue message without a
+// task is redelivered for a while and then dropped.
 func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -33,11 +33,11 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 		return Task{}, err
 	}
 	h := e.newHandoff(&t)
-	o := e.callOptions(&t)
-	o.CallTimeout, o.Streamed = MaxTurnTime, true
-	o.AcceptWrites = h.acceptWrites(ctx)
-	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
-		out := e.Calls.AcceptForResume(ctx, t.Vacant, env, o)
+	opts := e.callOptions(&t)
+	opts.CallTimeout, opts.Streamed = MaxTurnTime, true
+	opts.AcceptWrites = h.acceptWrites(ctx)
+	if _, err := e.acceptCall(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
+		out := e.Calls.AcceptForResume(ctx, t.Vacant, env, opts)
 		return out, out.Problem == nil
 	}); err != nil {
 		var refusal *Refusal
@@ -53,9 +53,10 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	return h.task, nil
 }
 
-// Send sends a call that its caller signed, like call.Host.SendWith. from is the client's address.
-// The turn of a slow vacant (call.Host.IsSlow) runs in the background as a task of the signer. Its
-// outcome is pending until the turn has ended, and a resend finds the answer.
+// Send sends a call that its caller signed, like call.Host.SendWith. address is the client's
+// address. The turn of a slow vacant (call.Host.IsSlow) runs in the background as a task of the
+// signer. Send then returns a pending outcome, and the caller gets the answer by sending the same
+// call again later.
 func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, credential call.Credential, address string) call.Outcome {
 	if e.Queue == nil {
 		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: credential})
@@ -102,7 +103,8 @@ func (e *Engine) newHandoff(t *Turn) *handoff {
 	return &handoff{engine: e, turn: t, startedAt: startTime, task: t.submittedTask(startTime)}
 }
 
-// acceptWrites returns the writes for the commit of the call's row. It sends the message to the queue.
+// acceptWrites returns a function that sends the message to the queue and returns the writes for
+// the commit of the call's row.
 func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
 	deadline, hasDeadline := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -173,9 +175,9 @@ func ParseRef(s string) (r Ref, err error) {
 	return r, err
 }
 
-// RunQueued runs the turn of a queue message, unless the turn was run before. If the queue should
-// deliver the message again, the error is ErrRetryLater, ErrWaiting, ErrFull, ErrUndecided or a store
-// error.
+// RunQueued runs the turn of a queue message. If the turn was run before, RunQueued has no effect.
+// If the queue should deliver the message again, the error is ErrRetryLater, ErrWaiting, ErrFull,
+// ErrUndecided or a store error.
 func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	ref, err := ParseRef(message)
 	if err != nil {
@@ -194,30 +196,30 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// The turn began when its message arrived, which is still the time of the status, because a
-	// waiting turn does not change the status.
-	o := call.Options{CallTimeout: MaxTurnTime, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Arrival: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
+	// A waiting turn does not change the status, so l.task.Status.Time is the time at which the call
+	// of the turn was accepted.
+	opts := call.Options{CallTimeout: MaxTurnTime, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Arrival: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	dispatch := l.head.Dispatch
 	r.dispatch = dispatch
 	if credential := l.lastTurn.credential; credential != nil {
 		t := Turn{Credential: *credential}
 		t.applyDispatch(dispatch)
-		o.Credential, o.RefreshPayer = t.Credential, e.recheckFunc(&t)
+		opts.Credential, opts.RefreshPayer = t.Credential, e.refreshPayerFunc(&t)
 	}
-	r.attachTo(&o)
+	r.attachTo(&opts)
 	// The caller's log lines count towards the caller's share of the log in all processes.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
 	if dispatch != nil && len(l.task.History) > 1 {
 		r.loadLogCounts(ctx)
 	}
 	turnCtx := withTurn(withMessages(ctx, turnMessages{current: l.task.lastUserMessage(), first: &l.task.History[0]}), ref, dispatch, r)
-	ended := make(chan struct{})
+	turnDone := make(chan struct{})
 	var out call.Outcome
 	e.startRunner(r, func() {
-		defer close(ended)
-		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
+		defer close(turnDone)
+		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, opts)
 	})
-	<-ended
+	<-turnDone
 	r.storeLog(ctx)
 	switch {
 	case out.State == call.Pending:
@@ -227,7 +229,7 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	}
 	// Another process decided the overdue call without ending the task. The task ends now, because
 	// it would otherwise count as a turn of the vacant until the next read of the task.
-	l, err = e.load(ctx, r.ref)
+	l, err = e.loadTask(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return nil
@@ -249,11 +251,11 @@ func (t *Task) lastUserMessage() *Message {
 	return nil
 }
 
-// leaseTurn gives r the lease of a waiting turn, which is the right to run the turn for a limited time,
-// and counts the turn in its shares (Share). If the task has ended, or ends now because its call is
-// refused, claim returns nil.
+// leaseTurn gives r the lease of a waiting turn: the right to run the turn for a limited time. It
+// also counts the turn in its shares (Share). If the task has ended, or ends now because its call
+// is refused, leaseTurn returns nil.
 func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) {
-	l, err := e.loadCurrent(ctx, r.ref)
+	l, err := e.loadCurrentTask(ctx, r.ref)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +272,7 @@ func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) 
 	case l.head.Dispatch != nil && l.lastTurn.credential != nil: // an answer to the agent's question
 		t := Turn{Credential: *l.lastTurn.credential}
 		t.applyDispatch(l.head.Dispatch)
-		if err := e.recheckCredential(ctx, &t); problem.Is(err, problem.Unavailable) {
+		if err := e.refreshTaskPayer(ctx, &t); problem.Is(err, problem.Unavailable) {
 			return nil, err
 		} else if err != nil {
 			return nil, e.failTurn(ctx, l, problem.AsError(err))
@@ -293,9 +295,9 @@ func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) 
 		if err := e.notifyOpenPushes(ctx, r.ref, r.nextEvent); err != nil {
 			return err
 		}
-		h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.EventCount = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.nextEvent
+		h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.EventCount = Working, s.Time, e.Now().Add(leaseDuration).UTC(), r.id, r.nextEvent
 		h.Shares = shares
-		w, err := e.eventPut(ctx, r.ref, r.nextEvent, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
+		w, err := e.newEventPut(ctx, r.ref, r.nextEvent, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
 		if err != nil {
 			return err
 		}

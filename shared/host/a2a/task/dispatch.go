@@ -24,7 +24,8 @@ const (
 	// unfinished tasks of an account at one vacant.
 	MaxUnfinished          = 100
 	MaxUnfinishedPerVacant = maxAccountBackground
-	// DefaultRunTime is the default time after which a dispatched task fails. MaxRunTime is the maximum.
+	// DefaultRunTime is the default time after which a dispatched task fails. MaxRunTime is the
+	// maximum.
 	DefaultRunTime = 6 * time.Hour
 	MaxRunTime     = 20 * time.Hour
 	// maxScannedEntries limits the entries that a list request reads.
@@ -35,8 +36,8 @@ const (
 // the task chose them, and package team has checked them.
 type Dispatch struct {
 	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
-	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the
-	// task may run for DefaultRunTime. Later deadlines are reduced to MaxRunTime from now.
+	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the task
+	// may run for DefaultRunTime. A later deadline than MaxRunTime from now is reduced to that time.
 	Deadline time.Time `json:"deadline"`
 	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
 	Mode string `json:"mode"`
@@ -50,8 +51,8 @@ type Dispatch struct {
 	// Servers are MCP servers whose tools are offered to the agent in addition to its own.
 	Servers []Server `json:"servers,omitempty"`
 	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
-	// cost is not limited. Spent is the cost of the turns that have ended. If IsOwn is true, the
-	// cost includes the cost of the vacant's models.
+	// cost is not limited. Cost is the total for the turns that have ended. If IsOwn is true, the cost
+	// includes the cost of the vacant's models.
 	Budget *money.Amount `json:"budget,omitempty"`
 	Cost   money.Amount  `json:"spent,omitempty"`
 	// IsOwn reports whether the owner of the task owns the vacant.
@@ -82,7 +83,7 @@ type Files struct {
 // Locks gives dispatched tasks their locks in workspaces.
 type Locks interface {
 	// Acquire adds to tx the writes that give a task its lock, or its place in the queue for the lock.
-	// waits reports whether the task must still wait. A task keeps its lock until the task ends.
+	// isWaiting reports whether the task must still wait. A task keeps its lock until the task ends.
 	Acquire(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, isWaiting bool, err error)
 }
 
@@ -124,9 +125,9 @@ func accountOrOwner(o call.Owner) string {
 	return o.String()
 }
 
-// checkUnfinishedLimit returns an error if an account has reached a limit of unfinished tasks. Tasks
-// that have passed their deadlines do not count, because the next reader fails them. Concurrent
-// dispatches may exceed the limits, because they do not see each other's tasks.
+// checkUnfinishedLimit returns an error if an account has reached a limit of unfinished tasks.
+// Tasks that have passed their deadlines do not count, because the next reader fails them.
+// Concurrent dispatches may exceed the limits, because they do not see each other's tasks.
 func (e *Engine) checkUnfinishedLimit(ctx context.Context, r Ref) error {
 	total, atVacant := 0, 0
 	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOrOwner(r.Owner))) {
@@ -165,8 +166,8 @@ var errAlreadyDispatched = problem.New(problem.Conflict, "the task was dispatche
 
 // Dispatch stores a task that waits in the queue for its first turn. The call is signed and
 // accepted only when that turn begins, so a waiting task holds no money and does not count against
-// its vacant's turns. t has no Envelope. If a task with the same id exists, Dispatch returns that
-// task.
+// its vacant's turns. t.Envelope is ignored. If a task with the same id exists, Dispatch returns
+// that task.
 func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (DispatchedTask, error) {
 	if e.Queue == nil {
 		return DispatchedTask{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -243,7 +244,7 @@ func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string
 }
 
 func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, err error) {
-	l, err := e.loadCurrent(ctx, r)
+	l, err := e.loadCurrentTask(ctx, r)
 	if err == nil && l.head.Dispatch == nil {
 		err = ErrNotFound
 	}
@@ -253,23 +254,23 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, e
 	return DispatchedTask{r, l.task, *l.head.Dispatch, l.head.StartedAt}, nil
 }
 
-// ListDispatched returns the dispatched tasks of an owner that fits accepts, newest first, and the
-// cursor of the next page, or "". A page ends after maxScannedEntries tasks or MaxPageBytes, so an empty
-// page may have a next page. fits is first called with a task without its texts. If fits returns
-// true, the texts are read and fits is called again.
+// ListDispatched returns a page of the owner's dispatched tasks that matches accepts, newest first.
+// next is the cursor of the next page, or "". A page ends after maxScannedEntries tasks or
+// MaxPageBytes, so an empty page may have a next page. matches is called with the task without its
+// texts and, if it returns true, again with the texts.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, matches func(*DispatchedTask) bool) (tasks []DispatchedTask, next string, err error) {
-	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	afterKey, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return nil, "", problem.Invalid("cursor", "next of an earlier answer", truncate(cursor))
 	}
 	r := DispatchedDocs.IndexRange(owner.String())
-	r.Start = cmp.Or(string(after), r.Start)
+	r.Start = cmp.Or(string(afterKey), r.Start)
 	scannedEntries, pageBytes := 0, 0
 	for doc, err := range store.Flatten(store.Pages(ctx, e.Store, r, maxScannedEntries)) {
 		switch {
 		case err != nil:
 			return nil, "", store.AsProblem(err)
-		case doc.Index.Sort == string(after) || doc.IsExpired(e.Now()):
+		case doc.Index.Sort == string(afterKey) || doc.IsExpired(e.Now()):
 			continue
 		case len(tasks) == size || scannedEntries == maxScannedEntries || pageBytes > MaxPageBytes:
 			return tasks, next, nil
@@ -291,8 +292,8 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 	return tasks, "", nil
 }
 
-// loadMatching returns a dispatched task, or ErrNotFound if fits rejects the task. It reads the
-// events only if fits accepts the task's head or the task must be failed.
+// loadMatching returns a dispatched task, or ErrNotFound if matches rejects the task. It reads the
+// events only if matches accepts the task's head or the task must be failed.
 func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*DispatchedTask) bool) (d DispatchedTask, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -316,9 +317,9 @@ func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*Dispatch
 }
 
 // leaseFirstTurn accepts the first call of a task and gives its turn to a runner, in one commit. It
-// then sets l.head.State to Working. If the call is refused permanently, leaseFirstTurn fails the task
-// and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrRetryLater or
-// ErrWaiting.
+// then sets l.head.State to Working. If the call is refused permanently, leaseFirstTurn fails the
+// task and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrRetryLater
+// or ErrWaiting.
 func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) error {
 	isWaiting, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -336,31 +337,31 @@ func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) e
 	}
 	t := Turn{Ref: l.ref, Credential: *l.lastTurn.credential}
 	t.applyDispatch(l.head.Dispatch)
-	if err = e.recheckCredential(ctx, &t); err == nil {
+	if err = e.refreshTaskPayer(ctx, &t); err == nil {
 		err = e.Sign(ctx, &t, l.task.Context, *l.task.lastUserMessage(), "")
 	}
 	h := l.head
 	if err == nil {
-		o := e.callOptions(&t)
-		o.CallTimeout, o.Streamed = MaxTurnTime, true
-		o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
+		opts := e.callOptions(&t)
+		opts.CallTimeout, opts.Streamed = MaxTurnTime, true
+		opts.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
 			n := len(l.events) + 1
 			h.State, h.Caller, h.Position, h.Background, h.StatusTime = Working, t.Caller, row.Position, true, startTime
-			h.LeaseEnd, h.Runner, h.Shares, h.EventCount = e.Now().Add(lease).UTC(), r.id, shares, n
+			h.LeaseEnd, h.Runner, h.Shares, h.EventCount = e.Now().Add(leaseDuration).UTC(), r.id, shares, n
 			id, err := e.updater().NewWriteID()
 			if err != nil {
 				return nil, err
 			}
-			event, err := e.eventPut(ctx, l.ref, n, storedEvent{Event: Event{Status: &Status{State: Working, Time: startTime}}}, h.expires(), id)
+			event, err := e.newEventPut(ctx, l.ref, n, storedEvent{Event: Event{Status: &Status{State: Working, Time: startTime}}}, h.expires(), id)
 			if err != nil {
 				return nil, err
 			}
-			h.EventBytes = l.size + len(event.Data)
+			h.EventBytes = l.eventBytes + len(event.Data)
 			put, err := h.newPut(l.ref, l.version, id)
 			return append([]store.Write{put, event, t.backgroundCountWrite(h.Sender)}, countWrites...), err
 		}
-		_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
-			out := e.Calls.AcceptForResume(ctx, t.Vacant, env, o)
+		_, err = e.acceptCall(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
+			out := e.Calls.AcceptForResume(ctx, t.Vacant, env, opts)
 			return out, out.Problem == nil
 		})
 	}
@@ -398,26 +399,26 @@ func (t *Turn) applyDispatch(d *Dispatch) {
 }
 
 func (t *Turn) hasCurrentSettings(d *Dispatch) bool {
-	// Spent differs if another turn has ended since t got its settings.
+	// Cost differs if another turn has ended since t got its settings.
 	return d == nil || t.dispatch != nil && t.dispatch.Cost == d.Cost
 }
 
-func (e *Engine) recheckCredential(ctx context.Context, t *Turn) error {
+func (e *Engine) refreshTaskPayer(ctx context.Context, t *Turn) error {
 	if t.dispatch == nil || t.Payer == nil || e.RefreshPayer == nil {
 		return nil
 	}
 	return e.RefreshPayer(ctx, t.Payer)
 }
 
-func (e *Engine) recheckFunc(t *Turn) func(context.Context, *call.Payer) error {
+func (e *Engine) refreshPayerFunc(t *Turn) func(context.Context, *call.Payer) error {
 	if t.dispatch == nil {
 		return nil
 	}
 	return e.RefreshPayer
 }
 
-// applyTaskSettings applies the settings of a dispatched task to the turn of its next message.
-// continueWrites later compares them with the settings at the time of the commit.
+// applyTaskSettings applies the settings of a dispatched task to the turn of its next message. If
+// another turn of the task ends before the commit, continueWrites returns ErrBusy.
 func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	if !t.Continue || t.Owner.SignsMessages() {
 		return nil
@@ -427,7 +428,7 @@ func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 		return store.AsProblem(err)
 	}
 	t.applyDispatch(h.Dispatch)
-	return e.recheckCredential(ctx, t)
+	return e.refreshTaskPayer(ctx, t)
 }
 
 // Sign makes m the message of a turn. The host signs m with the key that it stores for this
@@ -469,8 +470,8 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
-// TurnNameOf returns a name of the turn that ctx belongs to, which can be passed to Watch. It returns
-// "" outside turns that other processes can end.
+// TurnNameOf returns the name that WatchTurn accepts for the turn that ctx belongs to. It returns
+// "" outside turns, and in turns of Run, which other processes cannot end.
 func TurnNameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
 		return t.ref.encode()

@@ -731,7 +731,7 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	w.a.ChunkInterval, w.b.ChunkInterval = time.Hour, time.Hour // the text of an answer is one event
 	trace := func(r task.Ref) (lines []string) {
 		t.Helper()
-		all, err := w.b.Trace(t.Context(), r)
+		all, err := w.b.ReadTrace(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

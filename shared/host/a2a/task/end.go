@@ -14,7 +14,7 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-func (e *Engine) lastEvent(ctx context.Context, r Ref, eventCount int) (last, size int, err error) {
+func (e *Engine) findLastEvent(ctx context.Context, r Ref, eventCount int) (last, size int, err error) {
 	newEvents := store.Range{Partition: r.partition(), Start: r.eventKey(eventCount + 1).Sort, End: HeadDocs.Sort}
 	for d, err := range store.Documents(ctx, e.Store, newEvents) {
 		if err != nil {
@@ -41,14 +41,14 @@ type turnEnd struct {
 // errNewEvents means that a task has events that were stored after the task was read.
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
-// endWrites returns the writes that end a task: its head, the last event, and the counts of background
-// turns. t is the task before the end.
+// endWrites returns the writes that end a task: its head, the last event, and the counts of
+// background turns. t is the task before the end.
 func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
-	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
+	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
 		return nil, store.AsProblem(err)
 	}
-	if d.Version == 0 {
+	if headDoc.Version == 0 {
 		return nil, ErrNotFound
 	}
 	if !h.State.canBecome(end.status.State) || end.requiredRunner != "" && h.Runner != end.requiredRunner {
@@ -57,7 +57,7 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if end.requiresUnaccepted && !h.isUnaccepted() {
 		return nil, errNewEvents
 	}
-	n, newBytes, err := e.lastEvent(ctx, r, h.EventCount)
+	n, newBytes, err := e.findLastEvent(ctx, r, h.EventCount)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	s := end.status
 	wasBackground, countWrites := h.Background, h.uncountWrites()
 	h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.Background, h.Shares, h.EventCount = s.State, s.Time, time.Time{}, "", false, nil, n+1
-	if d := h.Dispatch; d != nil {
-		d.Cost += end.cost
-		if d.Files != nil {
-			d.Files.WrittenPaths = mergePaths(d.Files.WrittenPaths, end.writtenPaths)
+	if headDoc := h.Dispatch; headDoc != nil {
+		headDoc.Cost += end.cost
+		if headDoc.Files != nil {
+			headDoc.Files.WrittenPaths = mergePaths(headDoc.Files.WrittenPaths, end.writtenPaths)
 		}
 		if s.State.IsTerminal() {
 			countWrites = append(countWrites, store.Delete{Key: r.unfinishedKey(), IfVersion: 1})
@@ -90,12 +90,12 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if !end.void {
 		last = omitRepeatedText(last.Event, t.answerText())
 	}
-	event, err := e.eventPut(ctx, r, n+1, last, h.expires(), id)
+	event, err := e.newEventPut(ctx, r, n+1, last, h.expires(), id)
 	if err != nil {
 		return nil, err
 	}
 	h.EventBytes += newBytes + len(event.Data)
-	put, err := h.newPut(r, d.Version, id)
+	put, err := h.newPut(r, headDoc.Version, id)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +111,12 @@ func backgroundKey(r Ref) store.Key { return BackgroundCountDocs.Key(r.Vacant.St
 // maxCancelTries limits the attempts to cancel a task while pieces of its answer arrive.
 const maxCancelTries = 20
 
-// Cancel ends a task that has not ended, regardless of the instance that runs its turn. If pieces of
-// the turn's answer were stored, they become the answer, which is charged. Otherwise the turn is
-// voided (ends without an answer).
+// Cancel ends a task that has not ended, even if another instance runs its turn. If pieces of the
+// turn's answer were stored, they become the answer, which is charged. Otherwise the turn is voided
+// (ends without an answer).
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	for try := 1; ; try++ {
-		l, err := e.loadCurrent(ctx, r)
+		l, err := e.loadCurrentTask(ctx, r)
 		if err != nil {
 			return Task{}, err
 		}
@@ -135,7 +135,7 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 		}
 		break
 	}
-	l, err := e.load(ctx, r)
+	l, err := e.loadTask(ctx, r)
 	if err != nil {
 		return Task{}, err
 	}
@@ -145,8 +145,8 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// tryCancel ends the task as it was read, with the pieces that it had. If the task has changed since,
-// the error is errNewEvents.
+// tryCancel cancels the task as it is in l, with the pieces that l contains. If events were added
+// since l was read, the error is errNewEvents.
 func (e *Engine) tryCancel(ctx context.Context, l *loadedTask) error {
 	decide := func(o call.Options) (call.State, error) {
 		if l.lastTurn.answerText == "" {
@@ -185,8 +185,8 @@ func (e *Engine) failAbandoned(ctx context.Context, l *loadedTask) error {
 }
 
 // decideAndEnd stores the answer of a task's turn, or voids its call, and ends the task in the same
-// commit. If the turn is already decided, finish only ends the task. If the task has also ended,
-// finish has no effect.
+// commit. If the turn is already decided, decideAndEnd only ends the task. If the task has also
+// ended, decideAndEnd has no effect.
 func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(call.Options) (call.State, error), newEnd func(*call.Decision) turnEnd) error {
 	endWrites := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := newEnd(&d)
@@ -207,8 +207,8 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 	if err != nil && !errors.Is(err, errEnded) {
 		return err // do not stop the turn, which would then fail without a charge
 	}
-	// If the call was not accepted, its runner may have begun since l was read, and must not be
-	// stopped.
+	// If the first call was not accepted when l was read, a runner may have begun since. Do not stop
+	// that runner.
 	if activeRunner, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
 		activeRunner.(*runner).stopTurn()
 	}

@@ -128,9 +128,9 @@ type WorkerTurn struct {
 	runner *runner
 }
 
-// WorkerTurnOf returns the turn of a dispatched task that a worker runs in ctx. The contexts of the calls
-// that vacants make to answer the turn belong to the same turn. WorkerTurnOf returns nil outside such
-// turns, and if the owner of the task does not own the vacant.
+// WorkerTurnOf returns the turn of a dispatched task that a worker runs in ctx. Calls that vacants
+// make to answer the turn have the same turn in their contexts. WorkerTurnOf returns nil outside
+// such turns, and if the owner of the task does not own the vacant.
 func WorkerTurnOf(ctx context.Context) *WorkerTurn {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.runner == nil || t.dispatch == nil || !t.dispatch.IsOwn {
@@ -149,8 +149,8 @@ func (w *WorkerTurn) Log(t LogType, data LogData) {
 	}
 }
 
-func mergePaths(paths, more []string) []string {
-	paths = slices.Concat(paths, more)
+func mergePaths(paths, newPaths []string) []string {
+	paths = slices.Concat(paths, newPaths)
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
 	size := 0

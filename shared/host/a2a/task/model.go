@@ -18,7 +18,7 @@ import (
 type State string
 
 // States of tasks, in the spelling of A2A 0.3. The head of a task (record.go) contains its state,
-// and each change is one commit of the head and an event. A task begins as submitted (Start,
+// and each change is one commit of the head and an event. A task begins as submitted (Enqueue,
 // Dispatch) or working (Begin), or is stored together with its answer (Run).
 const (
 	Submitted     State = "submitted"
@@ -37,10 +37,10 @@ var transitions = map[State][]State{
 	// A worker takes the lease. The task fails if no worker takes it in time or the call is
 	// refused. Cancel cancels the task.
 	Submitted: {Working, Failed, Canceled},
-	// The answer sets the state that its agent requested (Ending). The task fails if the turn fails
-	// or its runner dies. Cancel cancels the task.
+	// The answer sets the state that its agent requested (EndRequest). The task fails if the turn
+	// fails or its runner dies. Cancel cancels the task.
 	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
-	// The next message submits the task (Start) or runs it (Begin). The task fails if it is too old
+	// The next message submits the task (Enqueue) or runs it (Begin). The task fails if it is too old
 	// or past its deadline. Cancel cancels the task.
 	InputRequired: {Submitted, Working, Failed, Canceled},
 	AuthRequired:  {Submitted, Working, Failed, Canceled},
@@ -114,9 +114,9 @@ type Part struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"` // JSON object, or nil
 }
 
-// SignedText returns the text that represents the part in the message that the host signs for a caller.
-// It is the part's text, or a line that describes the part's content and contains the SHA-256 of
-// its bytes.
+// SignedText returns the text that represents the part in the message that the host signs for a
+// caller. It is the part's text, or a line that describes the part's content and contains the
+// SHA-256 of its bytes.
 func (p *Part) SignedText() string {
 	if p.Kind == Text {
 		return p.Text
@@ -147,8 +147,8 @@ func (p *Part) Content() []byte {
 	return b.Bytes()
 }
 
-// NormalizedMediaType returns the media type of a part in lower case and without parameters. It returns "" for a
-// URL part without a media type.
+// NormalizedMediaType returns the media type of a part in lower case and without parameters. It
+// returns "" for a URL part without a media type.
 func (p *Part) NormalizedMediaType() string {
 	media, _, _ := strings.Cut(p.MediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -230,10 +230,10 @@ type Event struct {
 
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// EndRequest requests that a turn ends in a state other than Completed. Agents send it as the Detail of
-// a call.ProvisionalEvent, like a Chunk.
+// EndRequest requests that a turn ends in a state other than Completed. Agents send it as the
+// Detail of a call.ProvisionalEvent, like a Chunk.
 type EndRequest struct {
-	State State // state of the task, whose status message is the text of the answer
+	State State // state of the task; the text of the answer becomes its status message
 }
 
 func (e *EndRequest) endState() (s State, hasArtifact bool) {
@@ -295,8 +295,8 @@ func (t *Task) addChunk(c *Chunk) {
 	}
 }
 
-// appendParts appends parts. It merges consecutive texts into one part, so that a streamed artifact reads
-// like an artifact that was written at once.
+// appendParts appends parts. It merges consecutive texts into one part, so that a streamed artifact
+// reads like an artifact that was written at once.
 func (a *Artifact) appendParts(parts []Part) {
 	for _, p := range parts {
 		if n := len(a.Parts); n > 0 && p.isPlainText() && a.Parts[n-1].isPlainText() {
@@ -312,9 +312,8 @@ func (p *Part) isPlainText() bool {
 	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
 }
 
-// View returns the task as a client sees it. It contains at most the given number of history
-// messages, or all if history is nil. It contains the agent's envelope if the client understands
-// envelopes.
+// View returns the task as a client sees it. It contains at most maxHistory history messages, or
+// all if maxHistory is nil. It contains the agent's envelopes if withEnvelopes is true.
 func (t *Task) View(maxHistory *int, withEnvelopes bool) Task {
 	v := *t
 	if maxHistory != nil {

@@ -18,10 +18,11 @@ type Notice struct {
 	Slot int
 	// IdleChecks counts the checks that found no new events.
 	IdleChecks int
-	// MinEvents is the minimum number of events that the task has after the commit that the notice
-	// announces.
+	// MinEvents is the least number of events that the task has after the announced commit. If the
+	// store has fewer, the commit may not have happened yet.
 	MinEvents int
-	// ConfigVersion must equal Progress.ConfigVersion of the configuration. Zero accepts any configuration.
+	// ConfigVersion must equal Progress.ConfigVersion of the configuration. Zero accepts any
+	// configuration.
 	ConfigVersion uint64
 }
 
@@ -77,7 +78,7 @@ func (e *Engine) notifyOpenPushes(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
 	}
-	pushes, err := e.OpenPushesOf(ctx, r, 0)
+	pushes, err := e.ListOpenPushesOf(ctx, r, 0)
 	if err != nil || len(pushes) == 0 {
 		return err
 	}
@@ -87,7 +88,7 @@ func (e *Engine) notifyOpenPushes(ctx context.Context, r Ref, n int) error {
 // Backlog contains the data of a task that its notifications need.
 type Backlog struct {
 	Events     []NumberedEvent
-	Size       int // stored bytes of the events
+	EventBytes int // stored bytes of the events
 	State      State
 	OpenPushes []Push // configurations whose deliveries have not ended
 }
@@ -100,10 +101,10 @@ func (b *Backlog) TaskAfter(eventCount int) *Task {
 	return &t
 }
 
-// ReadBacklog reads the events that a notice announces. If the announced commit has not happened yet,
-// the error is ErrRetryLater.
+// ReadBacklog reads the events that a notice announces. If the announced commit has not happened
+// yet, the error is ErrRetryLater.
 func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err error) {
-	l, err := e.loadCurrent(ctx, n.Task)
+	l, err := e.loadCurrentTask(ctx, n.Task)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return b, ErrRetryLater
@@ -112,15 +113,15 @@ func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err erro
 	case len(l.events) < n.MinEvents && !l.head.State.IsTerminal():
 		return b, ErrRetryLater
 	}
-	b.Events, b.Size, b.State = l.events, l.size, l.head.State
-	b.OpenPushes, err = e.OpenPushesOf(ctx, n.Task, n.Slot)
+	b.Events, b.EventBytes, b.State = l.events, l.eventBytes, l.head.State
+	b.OpenPushes, err = e.ListOpenPushesOf(ctx, n.Task, n.Slot)
 	return b, err
 }
 
-// OpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
+// ListOpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
 // slot selects the configuration in that slot. Slot 0 selects all.
-func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []Push, err error) {
-	docs, err := e.pushDocs(ctx, r)
+func (e *Engine) ListOpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []Push, err error) {
+	docs, err := e.loadPushDocs(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []Pu
 		if d.Index == (store.Key{}) || slot > 0 && d.Key != r.pushKey(slot) {
 			continue
 		}
-		if p, ok := e.pushFromDoc(ctx, d, r); ok {
+		if p, ok := e.decodePush(ctx, d, r); ok {
 			pushes = append(pushes, p)
 		}
 	}

@@ -39,7 +39,7 @@ type Progress struct {
 	// configuration from earlier configurations in the same slot.
 	ConfigVersion  uint64    `json:"set_at,omitempty"`
 	SendsTask      bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
-	BusyUntil      time.Time `json:"busy,omitzero"`     // time until which one process has exclusive use of the deliveries
+	BusyUntil      time.Time `json:"busy,omitzero"`     // end of one process's right to deliver
 	FailedTries    int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
 	AttemptedEvent int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
 	DeliveryCount  int       `json:"count,omitempty"`   // number of deliveries
@@ -56,7 +56,7 @@ type storedPush struct {
 	Progress
 }
 
-func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.Doc, error) {
+func (e *Engine) newPushDoc(ctx context.Context, k store.Key, c storedPush) (store.Doc, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return store.Doc{}, problem.Wrap(problem.Internal, err, "push configuration")
@@ -66,7 +66,7 @@ func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.
 }
 
 func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
-	plaintext, err := e.open(ctx, d)
+	plaintext, err := e.openDoc(ctx, d)
 	if err != nil {
 		return c, err
 	}
@@ -77,17 +77,17 @@ func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush,
 }
 
 // AddPush adds a configuration to a task, or replaces the configuration with the same id. The first
-// delivery contains the current task. If the task has already ended, only the first configuration
-// that is added gets a delivery. Later ones are only stored, because each small request would
-// otherwise make the host send a complete task.
+// delivery contains the current task. After the end of the task, only the first added configuration
+// gets a delivery. Later configurations are only stored, because each small request would otherwise
+// make the host send a complete task.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
-	l, err := e.loadCurrent(ctx, r)
+	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
 		return c, err
 	}
 	notice := Notice{Task: r, MinEvents: len(l.events)}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, err := e.pushDocs(ctx, r)
+		docs, err := e.loadPushDocs(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 		if err != nil {
 			return err
 		}
-		w, err := e.pushPut(ctx, &l.head, slot, storedPush{c, Progress{SendsTask: true}}, tx.ID)
+		w, err := e.newPushPut(ctx, &l.head, slot, storedPush{c, Progress{SendsTask: true}}, tx.ID)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ type pushSlot struct {
 }
 
 func (e *Engine) chooseSlot(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
-	versions, taken := map[store.Key]uint64{}, map[store.Key]bool{}
+	versions, takenSlots := map[store.Key]uint64{}, map[store.Key]bool{}
 	for _, d := range docs {
 		if versions[d.Key] = d.Version; isRemoved(&d) {
 			continue
@@ -145,27 +145,27 @@ func (e *Engine) chooseSlot(ctx context.Context, r Ref, docs []store.Doc, id str
 		if c.ID == id {
 			return pushSlot{d.Key, d.Version}, nil
 		}
-		taken[d.Key] = true
+		takenSlots[d.Key] = true
 	}
 	for slot := 1; slot <= MaxPushConfigs; slot++ {
-		if k := r.pushKey(slot); !taken[k] {
+		if k := r.pushKey(slot); !takenSlots[k] {
 			return pushSlot{k, versions[k]}, nil
 		}
 	}
 	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
 }
 
-func (e *Engine) pushPut(ctx context.Context, h *head, slot pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
+func (e *Engine) newPushPut(ctx context.Context, h *head, slot pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
 	c.ConfigVersion = slot.version + 1
-	d, err := e.pushDoc(ctx, slot.key, c)
+	d, err := e.newPushDoc(ctx, slot.key, c)
 	return store.Put{Key: d.Key, IfVersion: slot.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.StartedAt.Add(MaxAge + Retention).UTC().Truncate(time.Second)}, err
 }
 
-func (e *Engine) PushConfigs(ctx context.Context, r Ref) (configs []PushConfig, err error) {
-	if _, err := e.loadCurrent(ctx, r); err != nil {
+func (e *Engine) ListPushConfigs(ctx context.Context, r Ref) (configs []PushConfig, err error) {
+	if _, err := e.loadCurrentTask(ctx, r); err != nil {
 		return nil, err
 	}
-	docs, err := e.pushDocs(ctx, r)
+	docs, err := e.loadPushDocs(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (e *Engine) PushConfigs(ctx context.Context, r Ref) (configs []PushConfig, 
 	return configs, nil
 }
 
-func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
+func (e *Engine) loadPushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
 	docs, _, err := e.Store.Docs(ctx, PushDocs.Range(r.encode()), MaxPushConfigs, "")
 	return docs, store.AsProblem(err)
 }
@@ -190,11 +190,11 @@ func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
 func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
 
 func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
-	if _, err := e.loadCurrent(ctx, r); err != nil {
+	if _, err := e.loadCurrentTask(ctx, r); err != nil {
 		return err
 	}
 	return store.AsProblem(e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		docs, err := e.pushDocs(ctx, r)
+		docs, err := e.loadPushDocs(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ type Push struct {
 	doc store.Doc
 }
 
-func (e *Engine) OpenPushes(ctx context.Context, cursor string) (pushes []Push, next string, err error) {
+func (e *Engine) ListOpenPushes(ctx context.Context, cursor string) (pushes []Push, next string, err error) {
 	docs, next, err := e.Store.Docs(ctx, PushDocs.IndexRange(), 100, cursor)
 	if err != nil {
 		return nil, "", store.AsProblem(err)
@@ -241,14 +241,14 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (pushes []Push, 
 		if err != nil {
 			return nil, "", err
 		}
-		if p, ok := e.pushFromDoc(ctx, d, r); ok {
+		if p, ok := e.decodePush(ctx, d, r); ok {
 			pushes = append(pushes, p)
 		}
 	}
 	return pushes, next, nil
 }
 
-func (e *Engine) pushFromDoc(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
+func (e *Engine) decodePush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
 	c, err := e.openStoredPush(ctx, d) // fails if the configuration is damaged or its text key was destroyed
 	return Push{Task: r, Config: c.PushConfig, LastDelivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
@@ -274,8 +274,8 @@ func (p *Push) RestoreProgress(earlier *Push) {
 
 func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.ClientAddress) }
 
-// DeliveryCost is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes of the
-// task over all configurations, and the bytes per hour of the sender over all tasks.
+// DeliveryCost is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes
+// of the task over all configurations, and the bytes per hour of the sender over all tasks.
 type DeliveryCost struct {
 	Bytes       int // bytes of the attempt; zero is not counted
 	TaskLimit   int // limit of the task
@@ -286,11 +286,10 @@ type DeliveryCost struct {
 var ErrDeliveryLimit = errors.New("a limit of push notifications is reached")
 
 // SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
-// the configuration was removed or replaced, or its deliveries have ended, or another process
-// stored progress first, the error is a conflict. If a limit is exceeded, the error is ErrDeliveryLimit and
-// the progress is not stored.
+// the configuration or its progress has changed in the store since p was read, the error is a
+// conflict. If a limit is exceeded, the error is ErrDeliveryLimit and the progress is not stored.
 func (e *Engine) SaveProgress(ctx context.Context, p *Push, cost DeliveryCost) error {
-	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
+	d, err := e.newPushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
 		return err
 	}

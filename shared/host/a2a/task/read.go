@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNotFound means that the owner does not have this task, or that it has expired.
+// ErrNotFound means that the owner does not have this task, or that the task has expired.
 var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
 
 type NumberedEvent struct {
@@ -28,13 +28,13 @@ type NumberedEvent struct {
 
 // loadedTask is a task as it was read from the store.
 type loadedTask struct {
-	ref      Ref
-	head     head
-	version  uint64 // version of the head
-	task     Task
-	events   []NumberedEvent
-	size     int // bytes of the events
-	lastTurn lastTurn
+	ref        Ref
+	head       head
+	version    uint64 // version of the head
+	task       Task
+	events     []NumberedEvent
+	eventBytes int // bytes of the events
+	lastTurn   lastTurn
 }
 
 // lastTurn is the last turn of a task according to its events.
@@ -46,13 +46,14 @@ type lastTurn struct {
 	credential       *call.Credential // storedEvent.Credential
 }
 
-func (e *Engine) load(ctx context.Context, r Ref) (*loadedTask, error) {
+func (e *Engine) loadTask(ctx context.Context, r Ref) (*loadedTask, error) {
 	l := &loadedTask{ref: r}
 	return l, e.loadNewEvents(ctx, l)
 }
 
-// loadNewEvents reads the head and the events after l's last event. It ignores events after the event that
-// ends a task, because the runner that wrote them did not know yet that the task had ended.
+// loadNewEvents reads the head and the events after l's last event. It ignores events after the
+// event that ends a task, because the runner that wrote them did not know yet that the task had
+// ended.
 func (e *Engine) loadNewEvents(ctx context.Context, l *loadedTask) error {
 	if !isID(l.ref.ID) {
 		return ErrNotFound // the id may not even fit into a key
@@ -100,10 +101,10 @@ func (e *Engine) addEventDoc(ctx context.Context, l *loadedTask, d store.Doc) er
 	if !ok || n != len(l.events)+1 {
 		return problem.New(problem.Damaged, "task %s: event %d is missing", l.ref.ID, len(l.events)+1)
 	}
-	if l.size += len(d.Data); l.size > 2*MaxBytes {
+	if l.eventBytes += len(d.Data); l.eventBytes > 2*MaxBytes {
 		return problem.New(problem.TooLarge, "task %s is too large to read", l.ref.ID)
 	}
-	s, err := e.openEvent(ctx, d)
+	event, err := e.openEvent(ctx, d)
 	if errors.Is(err, textkeys.ErrDestroyed) {
 		return ErrNotFound
 	}
@@ -111,20 +112,20 @@ func (e *Engine) addEventDoc(ctx context.Context, l *loadedTask, d store.Doc) er
 		return err
 	}
 	switch {
-	case s.Task != nil, s.NextMessage != nil:
-		l.lastTurn = lastTurn{firstEvent: n, earlierArtifacts: l.task.Artifacts, credential: s.Credential}
-	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
-		if !s.Artifact.Append {
+	case event.Task != nil, event.NextMessage != nil:
+		l.lastTurn = lastTurn{firstEvent: n, earlierArtifacts: l.task.Artifacts, credential: event.Credential}
+	case event.Artifact != nil && event.Artifact.Artifact.ID == ResponseArtifact:
+		if !event.Artifact.Append {
 			l.lastTurn.answerText = ""
 		}
-		for _, p := range s.Artifact.Artifact.Parts {
+		for _, p := range event.Artifact.Artifact.Parts {
 			l.lastTurn.answerText += p.Text
 		}
 	}
-	if s.Usage != nil {
-		l.lastTurn.usage = s.Usage
+	if event.Usage != nil {
+		l.lastTurn.usage = event.Usage
 	}
-	if s.Void {
+	if event.Void {
 		l.task.Artifacts = l.lastTurn.earlierArtifacts
 		for i := l.lastTurn.firstEvent; i < len(l.events); i++ {
 			if l.events[i].Artifact != nil {
@@ -132,28 +133,28 @@ func (e *Engine) addEventDoc(ctx context.Context, l *loadedTask, d store.Doc) er
 			}
 		}
 	}
-	l.task.Apply(s.Event)
-	restoreRepeatedText(&l.task, &s)
-	if s.Task != nil {
+	l.task.Apply(event.Event)
+	restoreRepeatedText(&l.task, &event)
+	if event.Task != nil {
 		snapshot := l.task
-		s.Task = &snapshot
+		event.Task = &snapshot
 	}
-	l.events = append(l.events, NumberedEvent{n, s.Event})
+	l.events = append(l.events, NumberedEvent{n, event.Event})
 	return nil
 }
 
 func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
-	l, err := e.loadCurrent(ctx, r)
+	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
 		return Task{}, err
 	}
 	return l.task, nil
 }
 
-// loadCurrent loads a task. If the runner of the task has died, the task first fails.
-func (e *Engine) loadCurrent(ctx context.Context, r Ref) (*loadedTask, error) {
+// loadCurrentTask loads a task. If the runner of the task has died, the task first fails.
+func (e *Engine) loadCurrentTask(ctx context.Context, r Ref) (*loadedTask, error) {
 	l := &loadedTask{ref: r}
-	return l, e.refresh(ctx, l)
+	return l, e.refreshTask(ctx, l)
 }
 
 // ListRequest selects tasks of an owner. Zero fields match all tasks.
@@ -174,15 +175,15 @@ type Page struct {
 	Total int    // number of all matching tasks; -1 if there are more than MaxListed
 }
 
-// List passes a page of tasks to use. The page counts towards MaxListing until use returns. If
-// MaxListing is reached, the request waits. If its context ends first, the error is of kind
-// TooMany.
+// List passes a page of tasks to consume. The page counts towards MaxListing until consume returns.
+// If MaxListing is reached, the request waits. If its context ends first, the error is of kind
+// TooManyRequests.
 func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) error {
-	after, err := base64.RawURLEncoding.DecodeString(q.PageToken)
+	afterKey, err := base64.RawURLEncoding.DecodeString(q.PageToken)
 	if err != nil {
 		return problem.Invalid("pageToken", "nextPageToken of an earlier answer", truncate(q.PageToken))
 	}
-	heads, total, err := e.listHeads(ctx, &q, string(after))
+	heads, total, err := e.listHeads(ctx, &q, string(afterKey))
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	n, reservedBytes, concurrency := 0, 0, 8
 	for ; n < min(len(heads), q.PageSize) && (n == 0 || reservedBytes+heads[n].EventBytes <= MaxPageBytes); n++ {
 		reservedBytes += heads[n].EventBytes
-		if heads[n].State == Working || heads[n].EventBytes == 0 { // written before heads had Bytes
+		if heads[n].State == Working || heads[n].EventBytes == 0 { // earlier versions did not set EventBytes
 			concurrency = 1
 		}
 	}
@@ -215,13 +216,13 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 			if concurrency == 1 && readBytes.Load() > MaxPageBytes {
 				return nil // the page ends before this task
 			}
-			l, err := e.loadCurrent(ctx, r)
+			l, err := e.loadCurrentTask(ctx, r)
 			switch {
 			case errors.Is(err, ErrNotFound): // the index may lag behind
 			case err != nil:
 				errs[i] = err
 			default:
-				readBytes.Add(int64(l.size))
+				readBytes.Add(int64(l.eventBytes))
 				tasks[i] = l
 			}
 			return nil
@@ -237,12 +238,12 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	}
 	size := 0
 	for i, l := range tasks {
-		if size > MaxPageBytes || l != nil && len(p.Tasks) > 0 && size+l.size > MaxPageBytes {
+		if size > MaxPageBytes || l != nil && len(p.Tasks) > 0 && size+l.eventBytes > MaxPageBytes {
 			n = i
 			break
 		}
 		if l != nil {
-			size += l.size
+			size += l.eventBytes
 			p.Tasks = append(p.Tasks, l.task)
 		}
 	}
@@ -263,10 +264,9 @@ type listedHead struct {
 	sortKey string
 }
 
-// listHeads reads matching heads after a sort key from the index, at most one more than a page, and
-// counts all matching heads. It stops counting above MaxListed, but continues to search for the
-// heads of the page.
-func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (matching []listedHead, total int, err error) {
+// listHeads reads the matching heads after a sort key from the index, at most q.PageSize+1. It also
+// counts all matching heads of the owner, but may stop counting above MaxListed.
+func (e *Engine) listHeads(ctx context.Context, q *ListRequest, afterKey string) (matching []listedHead, total int, err error) {
 	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.ListOwner.String())
 	lastKey := ""
 	for cursor := ""; ; {
@@ -285,7 +285,7 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (m
 				continue
 			}
 			total++
-			if lastKey > after && len(matching) <= q.PageSize {
+			if lastKey > afterKey && len(matching) <= q.PageSize {
 				matching = append(matching, listedHead{h, lastKey})
 			}
 		}
@@ -293,8 +293,8 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (m
 		switch cursor = next; {
 		case cursor == "" || isCountOver && len(matching) > q.PageSize:
 			return matching, total, nil
-		case isCountOver && lastKey < after: // the rest need not be counted
-			r.Start, cursor, lastKey = after, "", after
+		case isCountOver && lastKey < afterKey: // the rest need not be counted
+			r.Start, cursor, lastKey = afterKey, "", afterKey
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(
 	l := &loadedTask{ref: r}
 	for idle := 0; ; idle++ {
 		changed, unsubscribe := e.hub.subscribe(r.partition())
-		err := e.refresh(ctx, l)
+		err := e.refreshTask(ctx, l)
 		for _, event := range l.events[min(after, len(l.events)):] {
 			if err == nil && !event.IsEmpty() && !emit(event) {
 				unsubscribe()
@@ -349,8 +349,9 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(
 	}
 }
 
-// refresh adds new events to l. If the runner of the task has died, follow also fails the task.
-func (e *Engine) refresh(ctx context.Context, l *loadedTask) error {
+// refreshTask adds new events to l. If the runner of the task has died, refreshTask also fails the
+// task.
+func (e *Engine) refreshTask(ctx context.Context, l *loadedTask) error {
 	err := e.loadNewEvents(ctx, l)
 	if err != nil || !l.head.isAbandoned(e.Now()) {
 		return err
@@ -362,7 +363,7 @@ func (e *Engine) refresh(ctx context.Context, l *loadedTask) error {
 }
 
 func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
-	l, err := e.loadCurrent(ctx, r)
+	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
 		return Task{}, 0, err
 	}
@@ -372,7 +373,7 @@ func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 // TurnSnapshot returns a task as it was when its last turn began, and the number of the event that
 // began the turn.
 func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err error) {
-	l, err := e.loadCurrent(ctx, r)
+	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
 		return Task{}, 0, err
 	}
@@ -445,9 +446,9 @@ func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, request c
 	return pair, request, response, err
 }
 
-// Changes returns a channel that is closed when this process writes the next event of a task. The
-// caller must call done when it no longer waits.
-func (e *Engine) Changes(r Ref) (changed <-chan struct{}, unsubscribe func()) {
+// Subscribe returns a channel that is closed when this process writes the next event of a task. The
+// caller must call unsubscribe when it no longer waits.
+func (e *Engine) Subscribe(r Ref) (changed <-chan struct{}, unsubscribe func()) {
 	return e.hub.subscribe(r.partition())
 }
 

@@ -17,18 +17,19 @@ import (
 // RecentWindow is the time during which a turn can be found by the content of its request.
 const RecentWindow = 15 * time.Minute
 
-// RecentTurns identifies the turns of the last RecentWindow in which one payer sent the same content to
-// one vacant. Clients of some protocols resend a message without an id, and only indicate that it
-// is a repeat.
+// RecentTurns identifies the turns of the last RecentWindow in which one payer sent the same
+// content to one vacant. Clients of some protocols resend a message without an id, and only
+// indicate that it is a repeat.
 //
-// Each message that is sent for the first time has its own document, so that equal messages that a
-// payer sends concurrently do not wait for each other. Repeats whose first message never arrived
-// share one document, whose version decides which repeat begins a turn.
+// Each message that is not marked as a repeat has its own document, so equal messages can be stored
+// concurrently. Repeats whose first message never arrived share one document. Its version lets only
+// one of several concurrent repeats begin a turn.
 type RecentTurns struct {
 	hash          string
 	isRepeat      bool
 	repeatVersion uint64 // version of the document of repeats
-	// hasCheckedLost reports that ClaimLostTurn was called, so that Begin need not look for lost answers.
+	// hasCheckedLost reports that ClaimLostTurn was called, so that Begin need not look for lost
+	// answers.
 	hasCheckedLost bool
 }
 
@@ -46,9 +47,9 @@ func NewRecentTurns(vacant identity.ID, payer, content string) *RecentTurns {
 	return &RecentTurns{hash: hex.EncodeToString(sum[:])}
 }
 
-// FindRepeat returns the newest turn of r for a message that its client marks as a repeat, or "" if
-// there is no such turn. In that case, only one of several concurrent repeats can begin a turn, and
-// the others are refused with Conflict.
+// FindRepeat returns the newest turn of r, or "" if there is no turn. It is for a message that its
+// client marks as a repeat. If there is no turn, only one of several concurrent repeats can begin a
+// turn, and the others are refused with Conflict.
 func (e *Engine) FindRepeat(ctx context.Context, r *RecentTurns) (id string, err error) {
 	r.isRepeat = true
 	earliest := e.Now().Add(-RecentWindow)
@@ -94,13 +95,13 @@ func (r *RecentTurns) newPut(taskID string, start time.Time, writeID store.Write
 	return p, nil
 }
 
-// ErrAnswerLost is the error of a turn that should not begin, because a client lost the connection on
-// which it sent the same request. ClaimLostTurn may then find the earlier turn.
+// ErrAnswerLost means that a turn did not begin, because a client did not receive the answer to an
+// earlier equal request. ClaimLostTurn may then find the earlier turn.
 var ErrAnswerLost = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
 
 // lostPrefix begins the sort keys of turns whose clients did not receive the answers. The documents
-// of these turns sort after the documents of first messages, newest first. Their member At is the
-// time of the loss, or zero if another request has received the answer since.
+// of these turns sort after the documents of first messages, newest first. Their Time is the time
+// of the loss, or zero if another request has received the answer since.
 const lostPrefix = "lost-"
 
 // maxLost limits the lost turns that are read. It exceeds the concurrent requests of a sender.
@@ -111,8 +112,8 @@ type lostTurn struct {
 	key store.Key
 }
 
-// RecordLostTurn records that the client of a turn of r did not receive the complete answer. The next equal
-// request then receives the answer.
+// RecordLostTurn records that the client of a turn of r did not receive the complete answer. The
+// next equal request then receives the answer.
 func (e *Engine) RecordLostTurn(ctx context.Context, r *RecentTurns, id string) error {
 	entry := recentEntry{id, e.Now().UTC()}
 	key := RecentDocs.Key(r.hash, lostPrefix+newestFirstKey(entry.Time)+"-"+id)
@@ -124,7 +125,7 @@ func (e *Engine) RecordLostTurn(ctx context.Context, r *RecentTurns, id string) 
 
 func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) error {
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		turns, err := e.lostTurns(ctx, r)
+		turns, err := e.listLostTurns(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -141,20 +142,20 @@ func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) 
 	})
 }
 
-// ClaimLostTurn returns a lost turn of r, or "" if there is none. Until ReleaseLostTurn, this process does
-// not return the turn again, so that concurrent equal requests do not share it. Other processes may
-// return it: an answer that is delivered twice does less harm than a turn that remains taken after
-// a crash. A failed turn is skipped, because it was not charged and the request can begin a new
-// turn.
+// ClaimLostTurn returns a lost turn of r, or "" if there is none. This process does not return the
+// turn again until ReleaseLostTurn is called, so concurrent equal requests do not share it. Other
+// processes may return it, because an answer that is delivered twice does less harm than a claim
+// that survives a crash. A failed turn is skipped, because it was not charged and the request can
+// begin a new turn.
 func (e *Engine) ClaimLostTurn(ctx context.Context, r *RecentTurns, vacant identity.ID, owner call.Owner) (id string, err error) {
 	r.hasCheckedLost = true
-	turns, err := e.lostTurns(ctx, r)
+	turns, err := e.listLostTurns(ctx, r)
 	for _, t := range turns {
 		if _, isClaimed := e.claimedLostTurns.LoadOrStore(t.Task, true); isClaimed {
 			continue
 		}
-		// The request that took the turn earlier may have received the answer since.
-		current, err := e.lostTurns(ctx, r)
+		// The request that claimed the turn earlier may have received the answer since.
+		current, err := e.listLostTurns(ctx, r)
 		if err == nil && slices.ContainsFunc(current, func(o lostTurn) bool { return o.Task == t.Task }) {
 			var found Task
 			found, err = e.Get(ctx, Ref{vacant, owner, t.Task})
@@ -178,7 +179,7 @@ func (e *Engine) ReleaseLostTurn(r *RecentTurns, id string) {
 	}
 }
 
-func (e *Engine) lostTurns(ctx context.Context, r *RecentTurns) (turns []lostTurn, err error) {
+func (e *Engine) listLostTurns(ctx context.Context, r *RecentTurns) (turns []lostTurn, err error) {
 	lostRange := RecentDocs.Range(r.hash)
 	lostRange.Start, lostRange.End = lostPrefix, lostPrefix+"~"
 	docs, _, err := e.Store.Docs(ctx, lostRange, maxLost, "")
@@ -198,9 +199,9 @@ func (e *Engine) lostTurns(ctx context.Context, r *RecentTurns) (turns []lostTur
 	return turns, nil
 }
 
-// startLostCheck checks, concurrently with the reads of the call, whether a new turn may repeat a lost
-// turn. The returned function waits for the result. Its error is ErrAnswerLost if the turn may repeat a
-// lost turn.
+// startLostCheck checks, concurrently with the reads of the call, whether a new turn may repeat a
+// lost turn. The returned function waits for the result. Its error is ErrAnswerLost if the turn may
+// repeat a lost turn.
 func (e *Engine) startLostCheck(ctx context.Context, t *Turn) func() error {
 	if t.Recent == nil || t.Recent.isRepeat || t.Recent.hasCheckedLost {
 		return func() error { return nil }
@@ -210,7 +211,7 @@ func (e *Engine) startLostCheck(ctx context.Context, t *Turn) func() error {
 	go func() {
 		defer close(done)
 		var turns []lostTurn
-		if turns, err = e.lostTurns(ctx, t.Recent); len(turns) > 0 {
+		if turns, err = e.listLostTurns(ctx, t.Recent); len(turns) > 0 {
 			err = ErrAnswerLost
 		}
 	}()

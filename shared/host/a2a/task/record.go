@@ -47,7 +47,7 @@ type head struct {
 	Caller     identity.ID `json:"caller"`
 	Position   uint64      `json:"position"` // position of the turn's request row, the stored record of its call
 	// LeaseEnd is the time at which the turn's runner is considered dead, unless it renews the lease.
-	// Lease is zero if no runner has the turn.
+	// LeaseEnd is zero if no runner has the turn.
 	LeaseEnd   time.Time `json:"lease,omitzero"`
 	Runner     string    `json:"runner,omitempty"`     // id of the runner that holds the lease
 	Background bool      `json:"background,omitempty"` // the turn counts towards MaxBackground
@@ -57,7 +57,7 @@ type head struct {
 	// HasLatePush is true if a push configuration was added after the end of the task. Configurations
 	// that are added later get no delivery (AddPush).
 	HasLatePush bool       `json:"end_told,omitempty"`
-	EventBytes  int        `json:"bytes,omitempty"` // stored size of the first Events events; zero if unknown
+	EventBytes  int        `json:"bytes,omitempty"` // stored size of the first EventCount events; zero if unknown
 	ContextHash string     `json:"context"`         // hash of the context id, for filters
 	ListOwner   call.Owner `json:"list,omitzero"`   // owner in the index of tasks; zero if the task is not listed
 	// Dispatch contains the settings of a dispatched task. It is nil for other tasks. While the
@@ -99,7 +99,8 @@ func (h *head) expires() time.Time {
 	return end.Add(Retention).UTC().Truncate(time.Second)
 }
 
-// isAbandoned reports whether no process is running the turn or will run it.
+// isAbandoned reports whether an unfinished task must fail, because it is too old or overdue, or
+// because its runner has died or no worker began its turn in time.
 func (h *head) isAbandoned(now time.Time) bool {
 	switch {
 	case h.State.IsTerminal():
@@ -123,7 +124,7 @@ func (h *head) isUnaccepted() bool {
 }
 
 // storedEvent is an event before it is sealed. If the message of a status repeats the text of the
-// answer, the text is omitted, because the artifact contains it. Repeats is then true.
+// answer, the text is omitted, because the artifact contains it. OmitsText is then true.
 type storedEvent struct {
 	Event
 	OmitsText bool `json:"repeats,omitempty"`
@@ -147,9 +148,9 @@ func (e *Engine) seal(ctx context.Context, k store.Key, plaintext []byte) ([]byt
 	return append(binary.BigEndian.AppendUint32([]byte{sealFormat}, s.Day), s.Box...), nil
 }
 
-// open decrypts the result of seal. If the key of the day was destroyed, the error is
+// openDoc decrypts the result of seal. If the key of the day was destroyed, the error is
 // textkeys.ErrDestroyed.
-func (e *Engine) open(ctx context.Context, d store.Doc) ([]byte, error) {
+func (e *Engine) openDoc(ctx context.Context, d store.Doc) ([]byte, error) {
 	if len(d.Data) < 5 || d.Data[0] != sealFormat {
 		return nil, problem.New(problem.Damaged, "%s does not decode", d.Key)
 	}
@@ -174,7 +175,7 @@ func encodeEvent(event storedEvent) ([]byte, error) {
 }
 
 func (e *Engine) openEvent(ctx context.Context, d store.Doc) (event storedEvent, err error) {
-	plaintext, err := e.open(ctx, d)
+	plaintext, err := e.openDoc(ctx, d)
 	if err != nil {
 		return event, err
 	}

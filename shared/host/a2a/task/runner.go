@@ -20,27 +20,27 @@ var errEnded = problem.New(problem.Canceled, "the task has ended")
 // done is closed when the turn has ended. If the call was not accepted, the error is a *Refusal. If
 // the message arrived earlier, ref is the existing task and the error is nil.
 func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
-	ended := make(chan struct{})
+	turnDone := make(chan struct{})
 	if _, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
-		close(ended)
-		return t.Ref, ended, err
+		close(turnDone)
+		return t.Ref, turnDone, err
 	}
 	if err := e.applyTaskSettings(ctx, &t); err != nil {
-		close(ended)
-		return t.Ref, ended, err
+		close(turnDone)
+		return t.Ref, turnDone, err
 	}
 	waitForLostCheck := e.startLostCheck(ctx, &t)
 	startTime := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, startTime)
 	r.storesAtEnd, r.isClientWaiting, r.dispatch = t.StoresAtEnd, t.StoresAtEnd && t.CallTimeout == 0, t.dispatch
-	r.ramp = e.ChunkRamp
-	o := e.callOptions(&t)
-	r.attachTo(&o)
-	o.CallTimeout, o.Streamed = MaxTurnTime, !t.StoresAtEnd
+	r.chunkRamp = e.ChunkRamp
+	opts := e.callOptions(&t)
+	r.attachTo(&opts)
+	opts.CallTimeout, opts.Streamed = MaxTurnTime, !t.StoresAtEnd
 	if t.CallTimeout > 0 {
-		o.CallTimeout = t.CallTimeout
+		opts.CallTimeout = t.CallTimeout
 	}
-	o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
+	opts.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
 		if err := waitForLostCheck(); err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 			return e.continueWrites(context.WithoutCancel(ctx), &t, r, row)
 		}
 		h := t.newHead(startTime)
-		h.State, h.Position, h.LeaseEnd, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
+		h.State, h.Position, h.LeaseEnd, h.Runner = Working, row.Position, e.Now().Add(leaseDuration).UTC(), r.id
 		task := t.submittedTask(startTime)
 		task.Status.State = Working
 		if err := e.notifyFirstEvent(ctx, &t); err != nil {
@@ -56,20 +56,20 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		}
 		return e.newTaskWrites(context.WithoutCancel(ctx), &t, h, &task)
 	}
-	var a *call.AcceptedCall
-	_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
-		a, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, o)
-		return out, a != nil
+	var acceptedCall *call.AcceptedCall
+	_, err = e.acceptCall(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
+		acceptedCall, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, opts)
+		return out, acceptedCall != nil
 	})
 	if err != nil {
-		close(ended)
+		close(turnDone)
 		// An answer that is already paid for is delivered even if a new call would be refused.
 		if lostErr := waitForLostCheck(); errors.Is(lostErr, ErrAnswerLost) {
-			return t.Ref, ended, lostErr
+			return t.Ref, turnDone, lostErr
 		}
 		found, err := e.findResent(ctx, &t, err)
 		t.ID = found.ID
-		return t.Ref, ended, err
+		return t.Ref, turnDone, err
 	}
 	e.announceTurn(&t)
 	if !t.Continue {
@@ -77,24 +77,24 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	}
 	ctx = withTurn(withMessages(ctx, turnMessages{&t.Message, &r.task.History[0], t.ReportedMessages}), t.Ref, t.dispatch, nil)
 	e.startRunner(r, func() {
-		defer close(ended)
-		out := e.Calls.Run(ctx, a)
+		defer close(turnDone)
+		out := e.Calls.Run(ctx, acceptedCall)
 		if t.OnEnd != nil && r.hasDecided(&out) {
-			t.OnEnd(&EndedTurn{startTime, a.Pair, a.Position, &r.status})
+			t.OnEnd(&EndedTurn{startTime, acceptedCall.Pair, acceptedCall.Position, &r.status})
 		}
 	})
-	return t.Ref, ended, nil
+	return t.Ref, turnDone, nil
 }
 
 // ErrBusy means that a task does not accept a message, because its turn is running or the task has
 // ended.
 var ErrBusy = problem.New(problem.Conflict, "the task does not accept a message now, because its turn is running or it has ended")
 
-// continueWrites returns the writes that begin the next turn of a task: the head, at the version that
-// was read, and the message with the new status. It assigns the message to the task's context. r
-// runs the turn. If r is nil, a worker will run it.
+// continueWrites returns the writes that begin the next turn of a task: the head and an event with
+// the message and the new status. It also sets t.Message.Context to the task's context. r runs the
+// turn. If r is nil, a worker will run it.
 func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
-	l, err := e.load(ctx, t.Ref)
+	l, err := e.loadTask(ctx, t.Ref)
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +117,17 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 		event.Credential = &t.Credential
 		otherWrites = append(otherWrites, t.backgroundCountWrite(h.Sender))
 	} else {
-		h.LeaseEnd, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
+		h.LeaseEnd, h.Runner, h.Background = e.Now().Add(leaseDuration).UTC(), r.id, false
 	}
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	w, err := e.eventPut(ctx, t.Ref, n, event, h.expires(), id)
+	w, err := e.newEventPut(ctx, t.Ref, n, event, h.expires(), id)
 	if err != nil {
 		return nil, err
 	}
-	h.EventBytes = l.size + len(w.Data)
+	h.EventBytes = l.eventBytes + len(w.Data)
 	put, err := h.newPut(t.Ref, l.version, id)
 	if err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 			return nil, err
 		}
 	} else {
-		docs, err := e.pushDocs(ctx, t.Ref)
+		docs, err := e.loadPushDocs(ctx, t.Ref)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 		if err != nil {
 			return nil, err
 		}
-		w, err := e.pushPut(ctx, &h, slot, storedPush{PushConfig: *t.Push}, id)
+		w, err := e.newPushPut(ctx, &h, slot, storedPush{PushConfig: *t.Push}, id)
 		if err != nil {
 			return nil, err
 		}
@@ -193,7 +193,7 @@ func (e *Engine) startRunner(r *runner, runTurn func()) {
 					}
 					r.mu.Unlock()
 					r.storeLog(context.Background())
-					isRenewalDue := r.engine.Now().Sub(lastRenewal) > lease/3
+					isRenewalDue := r.engine.Now().Sub(lastRenewal) > leaseDuration/3
 					if r.checkLease(isRenewalDue) && isRenewalDue {
 						lastRenewal = r.engine.Now()
 					}
@@ -217,14 +217,14 @@ type runner struct {
 	stop            chan struct{} // closed to stop the turn
 	storesAtEnd     bool          // pieces are stored only at the end
 	isClientWaiting bool          // a client request waits for the turn
-	ramp            int           // Config.ChunkRamp, or 0 for a background turn
+	chunkRamp       int           // Config.ChunkRamp, or 0 for a background turn
 	// flushTimer fires when the pending text is due to be stored.
 	flushTimer *time.Timer
 	// dispatch contains the settings of a dispatched task, or is nil.
 	dispatch *Dispatch
 
-	// mu guards the fields below. Callers of logEvent, record, isTraceDue, storeTrace, flush,
-	// closeText, complete and put must hold it.
+	// mu guards the fields below. Callers of logEvent, recordTrace, isTraceDue, storeTrace, flushText,
+	// closeText, completeAnswer and storeEvent must hold it.
 	mu            sync.Mutex
 	stopped       bool
 	task          Task
@@ -240,7 +240,7 @@ type runner struct {
 
 	receivedBytes int         // bytes of text and thoughts so far
 	reportedUsage *call.Usage // last reported usage
-	bytesAtReport int         // value of came at the time of the last report
+	bytesAtReport int         // value of receivedBytes at the last report
 
 	pendingTrace               []TraceEntry // entries that are not stored yet
 	traceSize, storedTraceSize int          // bytes of all entries, and of the stored entries
@@ -280,8 +280,8 @@ func (r *runner) stopTurn() {
 	}
 }
 
-// handleProgress is the Sink of the call. It joins pieces of text. It stores the first piece immediately, and
-// later pieces when they are large enough or joinTime has passed.
+// handleProgress implements the Sink of the call. It joins pieces of text. It stores the first
+// piece immediately, and later pieces when they are large enough or joinTime has passed.
 func (r *runner) handleProgress(p call.Progress) {
 	piece, ok := p.(call.ProvisionalEvent)
 	if !ok {
@@ -295,9 +295,8 @@ func (r *runner) handleProgress(p call.Progress) {
 	if usage, previous := piece.Usage, r.reportedUsage; usage != nil {
 		r.reportedUsage, r.bytesAtReport = usage, r.receivedBytes
 		if previous != nil && (usage.Turns > previous.Turns || usage.ToolCalls > previous.ToolCalls) {
-			// Another process that cancels the task charges the usage that is stored with the
-			// readable part of the answer. The next piece may be far away, because model turns and
-			// tools take long, so the usage is stored now.
+			// If another process cancels the task, it charges the stored usage. The next piece of the answer
+			// may take long, because models and tools are slow. Therefore store the usage now.
 			switch {
 			case len(r.pendingText) > 0 && !r.storesAtEnd:
 				_ = r.flushText(ctx, false)
@@ -342,8 +341,8 @@ func (r *runner) handleProgress(p call.Progress) {
 
 // joinTime returns how long pieces of text are joined before they are stored.
 func (r *runner) joinTime() time.Duration {
-	if r.nextEvent < r.ramp {
-		return r.engine.ChunkInterval * time.Duration(r.nextEvent) / time.Duration(r.ramp)
+	if r.nextEvent < r.chunkRamp {
+		return r.engine.ChunkInterval * time.Duration(r.nextEvent) / time.Duration(r.chunkRamp)
 	}
 	return r.engine.ChunkInterval
 }
@@ -381,8 +380,8 @@ func (r *runner) usageSoFar() *call.Usage {
 	return &u
 }
 
-// maxFlushTime limits the time for which storing a piece may delay the turn. It is less than the time
-// that a call waits for its Sink.
+// maxFlushTime limits the time for which storing a piece may delay the turn. It is less than the
+// time that a call waits for its Sink.
 const maxFlushTime = 900 * time.Millisecond
 
 func (r *runner) flushText(ctx context.Context, isLast bool) error {
@@ -407,7 +406,7 @@ func (r *runner) storeEvent(ctx context.Context, event storedEvent) error {
 		return err
 	}
 	h := head{StartedAt: r.startedAt}
-	w, err := e.eventPut(ctx, r.ref, r.nextEvent, event, h.expires(), id)
+	w, err := e.newEventPut(ctx, r.ref, r.nextEvent, event, h.expires(), id)
 	if err != nil {
 		return err
 	}
@@ -455,7 +454,7 @@ func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 		}
 	}
 	// Pieces were lost, or the agent did not stream.
-	n, _, err := r.engine.lastEvent(ctx, r.ref, r.nextEvent-1)
+	n, _, err := r.engine.findLastEvent(ctx, r.ref, r.nextEvent-1)
 	if err != nil {
 		return err
 	}
@@ -463,11 +462,11 @@ func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 	return r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Usage: r.usageSoFar()})
 }
 
-// checkLease reads the head. It renews the lease if renew is true, and stops the turn if the task has
-// ended. It reports whether the lease is held.
+// checkLease reads the head. It renews the lease if isRenewalDue is true, and stops the turn if the
+// task has ended. It reports whether the lease is held.
 func (r *runner) checkLease(isRenewalDue bool) bool {
 	e := r.engine
-	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
+	ctx, cancel := context.WithTimeout(context.Background(), leaseDuration/4)
 	defer cancel()
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		h, err := e.readHead(ctx, tx, r.ref)
@@ -480,7 +479,7 @@ func (r *runner) checkLease(isRenewalDue bool) bool {
 		if !isRenewalDue {
 			return nil
 		}
-		h.LeaseEnd = e.Now().Add(lease).UTC()
+		h.LeaseEnd = e.Now().Add(leaseDuration).UTC()
 		return r.ref.putHead(tx, h)
 	})
 	if errors.Is(err, errEnded) || errors.Is(err, ErrNotFound) {

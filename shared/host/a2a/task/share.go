@@ -16,11 +16,11 @@ type Share struct {
 	Max int
 }
 
-// maxStrangerTurns limits the concurrent turns of the address of a stranger, who has no account. On a
-// host that runs 64 turns, it takes sixteen addresses to use the share of all strangers.
+// maxStrangerTurns limits the concurrent turns of one client address that has no account. On a host
+// that runs 64 turns, sixteen such addresses together can fill the share of all strangers.
 const maxStrangerTurns = 2
 
-// Shares returns the shares of a turn on a host that runs the given number of concurrent turns. A
+// Shares returns the shares of a turn on a host that runs at most maxTurns turns concurrently. A
 // stranger is a sender without an account. All strangers together may use half of the turns,
 // whereas accounts may use all turns. The shares do not depend on the vacant, because every
 // background turn may last for MaxTurnTime.
@@ -53,7 +53,7 @@ var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 // because its key may contain the hash of a client's address.
 const (
 	// longestTurn is the time after which a turn has ended or has lost its lease.
-	longestTurn = MaxTurnTime + 2*lease
+	longestTurn = MaxTurnTime + 2*leaseDuration
 	// countRetention is the time from the beginning of a day to the removal of its counts. It exceeds
 	// the lifetime of the tasks that were counted.
 	countRetention = MaxAge + Retention + 48*time.Hour
@@ -65,9 +65,9 @@ func runningKey(share string, day time.Time) store.Key {
 	return RunningCountDocs.Key(share, day.Format(time.DateOnly))
 }
 
-// countWrites returns the writes that count a turn in its shares when it begins, and the keys of the
-// shares. If a share has no room, the error is ErrFull. If a share becomes full before the commit,
-// the commit fails with a *store.BoundsError.
+// countWrites returns the writes that count a turn in its shares when it begins, and the keys of
+// the shares. If a share has no room, the error is ErrFull. If a share becomes full before the
+// commit, the commit fails with a *store.BoundsError.
 func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
 	if e.MaxRunningTurns == 0 {
 		return nil, nil, nil
@@ -97,7 +97,7 @@ func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time
 }
 
 func (h *head) uncountWrites() (writes []store.Write) {
-	for _, key := range h.Shares { // Changed is the time at which the turn began
+	for _, key := range h.Shares { // StatusTime is the time at which the turn began
 		day := dayOf(h.StatusTime)
 		writes = append(writes, store.Add{Key: runningKey(key, day), Delta: -1, Max: math.MaxInt64, Expires: day.Add(countRetention)})
 	}

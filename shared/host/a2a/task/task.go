@@ -4,13 +4,14 @@
 //
 // A task is computed from its events, which are numbered 1, 2, 3 and so on, and never change. The
 // head of a task is the document with its current state. A change of state is one commit of the
-// head, an event and, at the end of a turn, the row (the stored record) that decides the call. Tasks
-// and rows therefore always agree on an answer. If a task is canceled after a piece of an answer was
-// stored, the stored pieces become the answer. A turn without an answer withdraws its pieces. A turn
-// runs at most once: if its runner dies, the turn fails. Only the owner of a task can find it.
+// head, an event and, at the end of a turn, the row (the stored record) that decides the call.
+// Tasks and rows therefore always agree on an answer. If a task is canceled after a piece of an
+// answer was stored, the stored pieces become the answer. A turn without an answer withdraws its
+// pieces. A turn runs at most once: if its runner dies, the turn fails. Only the owner of a task
+// can find it.
 //
 // A turn is one request of package call. Run stores a task once, together with its answer. Begin
-// stores the task before the turn runs, so that other requests can follow it. Start lets a worker
+// stores the task before the turn runs, so that other requests can follow it. Enqueue lets a worker
 // run the turn.
 package task
 
@@ -45,8 +46,8 @@ const (
 	MaxBytes  = 8 << 20 // bytes of all events
 	// MaxBackground limits the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
-	// maxAccountBackground replaces MaxBackground for an account, so that accounts still find places when
-	// strangers use MaxBackground places.
+	// maxAccountBackground replaces MaxBackground for an account, so that accounts still find places
+	// when strangers use MaxBackground places.
 	maxAccountBackground = MaxBackground + 8
 	// MaxTurnTime limits the time of a turn that runs in the background or is followed.
 	MaxTurnTime = call.MaxCallTimeout
@@ -59,8 +60,8 @@ const (
 	// corresponds to 64 MiB of memory, because each task is in memory in its stored form, as a
 	// value and as an answer.
 	MaxListing = 16 << 20
-	// lease is the time after which a silent runner is considered dead.
-	lease = 60 * time.Second
+	// leaseDuration is the time after which a silent runner is considered dead.
+	leaseDuration = 60 * time.Second
 	// maxChunkBytes is the size in bytes at which a chunk is stored early.
 	maxChunkBytes = 8 << 10
 )
@@ -70,32 +71,32 @@ type Config struct {
 	Store store.Store
 	Calls *call.Host
 	Texts call.Texts
-	// Queue passes background turns to workers. If Queue is nil, Start and Dispatch fail, and Send
+	// Queue passes background turns to workers. If Queue is nil, Enqueue and Dispatch fail, and Send
 	// runs each turn in this process.
 	Queue Queue
 	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
-	// RefreshPayer returns an error if the credential of a dispatched task is no longer accepted or its
-	// account is suspended. It is called when a turn begins, and when a call begins that the turn
-	// causes. If Recheck is nil, the host has no accounts.
+	// RefreshPayer returns an error if the credential of a dispatched task is no longer accepted or
+	// its account is suspended. It is called when a turn begins, and when a call begins that the turn
+	// causes. If RefreshPayer is nil, the host has no accounts.
 	RefreshPayer func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
-	// MaxRunningTurns limits the background turns that all processes of the host run concurrently. The store
-	// counts the turns of each Share. If Turns is 0, Queue limits the turns.
+	// MaxRunningTurns limits the background turns that all processes of the host run concurrently. The
+	// store counts the turns of each Share. If MaxRunningTurns is 0, Queue limits the turns.
 	MaxRunningTurns int
 	// Notices receives notices of events to push. It is for processes that run only while they
 	// answer a request. If Notices is nil, OnPush announces the events.
 	Notices Notices
-	// ChunkInterval is the time during which pieces of a streamed answer are joined into one event. The
-	// default is 500 ms.
+	// ChunkInterval is the time during which pieces of a streamed answer are joined into one event.
+	// The default is 500 ms.
 	ChunkInterval time.Duration
-	// ChunkRamp is the number of events over which the joining time grows from 0 to Chunk while a
-	// client follows the turn. A short answer is then streamed without delay, and a long answer
-	// has few events. If ChunkRamp is 0, the joining time is always Chunk.
+	// ChunkRamp is the number of events over which the joining time grows from 0 to ChunkInterval
+	// while a client follows the turn. A short answer is then streamed without delay, and a long
+	// answer has few events. If ChunkRamp is 0, the joining time is always ChunkInterval.
 	ChunkRamp int
-	// PollInterval is the interval at which a follower checks for events of other instances. The default is
-	// 250 ms for the first checks, and then one second.
+	// PollInterval is the interval at which a follower checks for events of other instances. The
+	// default is 250 ms for the first checks, and then one second.
 	PollInterval time.Duration
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -155,22 +156,23 @@ type Turn struct {
 	Signed bool
 	// ContainsEnvelope reports whether a message contains the envelope of a Signed turn.
 	ContainsEnvelope func(*Message) bool
-	// IsFirstCall is set by a handler that knows that the pair has no call yet. The pair's last call is
-	// then not read from the store.
+	// IsFirstCall is set by a handler that knows that the pair has no call yet. The pair's last call
+	// is then not read from the store.
 	IsFirstCall bool
 	// Caller is the signer of the message.
 	Caller identity.ID
 	// ClientAddress is the address of the client, or "" if unknown.
 	ClientAddress string
-	// CallTimeout limits the time of a turn that this process runs. If Work is zero, Begin uses MaxTurnTime,
-	// and Run uses the limit of the vacant or the host. A worker always uses MaxTurnTime.
+	// CallTimeout limits the time of a turn that this process runs. If CallTimeout is zero, Begin uses
+	// MaxTurnTime, and Run uses the limit of the vacant or the host. A worker always uses MaxTurnTime.
 	CallTimeout time.Duration
-	// StoresAtEnd stores the pieces of the answer only at the end, because no client reads them earlier.
+	// StoresAtEnd stores the pieces of the answer only at the end, because no client reads them
+	// earlier.
 	StoresAtEnd bool
 	// OnEnd is called at the end of a turn that this process has run and decided. It may be nil.
 	OnEnd func(*EndedTurn)
 	// OnAccept is called when the call is accepted, or when a repeated call is found to have been
-	// accepted earlier. In both cases the pipeline logs the call. Accepted may be nil.
+	// accepted earlier. In both cases, package call logs the call. OnAccept may be nil.
 	OnAccept func()
 	// Operation is the protocol's name for the client's request. It is logged.
 	Operation string
@@ -179,13 +181,13 @@ type Turn struct {
 	// Idempotent marks a message whose id was chosen by its owner and determines the task's id. A
 	// repeated message finds the existing task and does not run again.
 	Idempotent bool
-	// NewMessageError is the error for an idempotent message that did not arrive earlier. If Unfit is nil,
-	// the message is accepted. A repeated message gets its stored answer even if the vacant would
-	// refuse the message now.
+	// NewMessageError is the error for an idempotent message that did not arrive earlier. If
+	// NewMessageError is nil, the message is accepted. A repeated message gets its stored answer even
+	// if the vacant would refuse the message now.
 	NewMessageError error
-	// ReportedMessages contains the earlier messages that the caller reports, for a turn that this process
-	// runs. If Told is nil, the turn uses the vacant's memory. The messages are not stored, but
-	// Message or its envelope contains their hash.
+	// ReportedMessages contains the earlier messages that the caller reports, for a turn that this
+	// process runs. If ReportedMessages is nil, the turn uses the vacant's memory. The messages are
+	// not stored, but Message or its envelope contains their hash.
 	ReportedMessages []ReportedMessage
 	// Recent records the turn for clients that repeat a message without an id. It is nil for other
 	// clients.
@@ -207,7 +209,7 @@ func (r *Refusal) Unwrap() error { return r.Problem }
 // maxSignTries limits the attempts to sign a message when other messages are faster.
 const maxSignTries = 8
 
-func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
+func (e *Engine) acceptCall(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
 	next := call.ExpectedEnvelope{Seq: 1}
 	if !t.Signed && !t.IsFirstCall {
 		var err error
@@ -265,10 +267,10 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	startTime := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
 	var output detailCollector
-	o := e.callOptions(&t)
-	o.CallTimeout, o.Sink = t.CallTimeout, output.handleProgress
-	o.AcceptWrites = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirstEvent(ctx, &t) }
-	o.DecideWrites = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
+	opts := e.callOptions(&t)
+	opts.CallTimeout, opts.Sink = t.CallTimeout, output.handleProgress
+	opts.AcceptWrites = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirstEvent(ctx, &t) }
+	opts.DecideWrites = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
 		task = t.submittedTask(startTime)
 		chunks, endRequest := output.result()
 		for i := range chunks {
@@ -281,17 +283,17 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		h.State, h.StatusTime = task.Status.State, task.Status.Time
 		return e.newTaskWrites(ctx, &t, h, &task)
 	}
-	var a *call.AcceptedCall
-	_, err := e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
-		a, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, o)
-		return out, a != nil
+	var acceptedCall *call.AcceptedCall
+	_, err := e.acceptCall(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
+		acceptedCall, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, opts)
+		return out, acceptedCall != nil
 	})
 	if err != nil {
 		return e.findResent(ctx, &t, err)
 	}
 	e.running.Add(1)
 	defer e.running.Done()
-	out := e.Calls.Run(withMessages(ctx, turnMessages{&t.Message, &t.Message, t.ReportedMessages}), a)
+	out := e.Calls.Run(withMessages(ctx, turnMessages{&t.Message, &t.Message, t.ReportedMessages}), acceptedCall)
 	e.announceTurn(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
@@ -303,7 +305,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 }
 
 // findEarlier finds the task of an idempotent message that arrived earlier. If there is no such
-// task, the error is t.Unfit, which may be nil.
+// task, the error is t.NewMessageError, which may be nil.
 func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Idempotent {
 		return found, false, nil
@@ -338,7 +340,7 @@ type EndedTurn struct {
 	Status    *Status
 }
 
-// detailCollector collects everything except text that an agent sends in a turn that is stored once.
+// detailCollector collects the chunks and the end request of a turn that Run stores once.
 type detailCollector struct {
 	mu         sync.Mutex
 	chunks     []Chunk
@@ -410,7 +412,7 @@ func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, erro
 }
 
 func (e *Engine) callOptions(t *Turn) call.Options {
-	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, RefreshPayer: e.recheckFunc(t), CompleteReply: func(m *envelope.Message) {
+	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, RefreshPayer: e.refreshPayerFunc(t), CompleteReply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a continued task is known only when the call is accepted
 	}}
 }
@@ -434,8 +436,8 @@ func (m *turnMessages) belongsTo(e *envelope.Envelope) bool {
 	return m.current != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.current.ID
 }
 
-// NonTextPartsOf returns the parts of the message of e's turn that the host signed as notes (Part.SignedText),
-// in their order.
+// NonTextPartsOf returns the parts of the message of e's turn that the host signed as notes
+// (Part.SignedText), in their order.
 func NonTextPartsOf(ctx context.Context, e *envelope.Envelope) (parts []Part) {
 	m, _ := ctx.Value(messagesKey{}).(turnMessages)
 	if !m.belongsTo(e) {
@@ -465,10 +467,11 @@ func withMessages(ctx context.Context, m turnMessages) context.Context {
 	return context.WithValue(ctx, messagesKey{}, m)
 }
 
-// WatchTurn returns a context that ends within two seconds after the end of the turn named by TurnNameOf.
-// It is for a process that works for the runner of that turn. The context has the settings of a
-// dispatched task. If the settings cannot be read, the context is already canceled, because the
-// work could otherwise exceed the budget of the task. Later store errors do not end the context.
+// WatchTurn returns a context that ends within two seconds after the end of the turn named by
+// TurnNameOf. It is for a process that works for the runner of that turn. The context has the
+// settings of a dispatched task. If the settings cannot be read, the context is already canceled,
+// because the work could otherwise exceed the budget of the task. Later store errors do not end the
+// context.
 func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
@@ -532,8 +535,9 @@ func (e *Engine) applyDecision(t *Task, d call.Decision, end *EndRequest, isClie
 	t.Status = e.finalStatus(t, d, end, isClientWaiting)
 }
 
-// finalStatus returns the status at the end of a turn. more reports whether a client request waits
-// for the turn, which would have more time as a stream.
+// finalStatus returns the status at the end of a turn. isClientWaiting reports whether a client
+// request waits for the turn. If the turn reached the time limit of such requests, the status
+// message recommends a stream.
 func (e *Engine) finalStatus(t *Task, d call.Decision, end *EndRequest, isClientWaiting bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
@@ -574,8 +578,8 @@ func answerMessage(t *Task, d *call.Decision) *Message {
 	return m
 }
 
-// maxSnapshotBytes limits the size of the texts of a task that is stored as one event together with its
-// answer.
+// maxSnapshotBytes limits the size of the texts of a task that is stored as one event together with
+// its answer.
 const maxSnapshotBytes = 128 << 10
 
 func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
@@ -598,7 +602,7 @@ func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task)
 	}
 	var eventPuts []store.Write
 	for i, event := range events {
-		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
+		w, err := e.newEventPut(ctx, t.Ref, i+1, event, h.expires(), id)
 		if err != nil {
 			return nil, err
 		}
@@ -618,7 +622,7 @@ func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task)
 		writes = append(writes, w)
 	}
 	if t.Push != nil {
-		w, err := e.pushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, storedPush{PushConfig: *t.Push}, id)
+		w, err := e.newPushPut(ctx, &h, pushSlot{key: t.pushKey(1)}, storedPush{PushConfig: *t.Push}, id)
 		if err != nil {
 			return nil, err
 		}
@@ -627,7 +631,7 @@ func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task)
 	return append(writes, eventPuts...), nil
 }
 
-func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
+func (e *Engine) newEventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
 	k := r.eventKey(n)
 	plaintext, err := encodeEvent(event)
 	if err != nil {

@@ -129,7 +129,7 @@ func (a agent) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substra
 			yield(nil, err)
 			return
 		}
-		yield(substrate.Stop, nil)
+		yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -957,7 +957,7 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 				"follow":        {func() error { return w.a.Follow(ctx, ref, 0, func(task.NumberedEvent) bool { return true }) }, nil},
 				"cancel":        {func() error { _, err := w.a.Cancel(ctx, ref); return err }, task.ErrNotCancelable},
 				"continue":      {func() error { _, err := w.a.Run(ctx, more); return err }, task.ErrBusy},
-				"push configs":  {func() error { _, err := w.a.PushConfigs(ctx, ref); return err }, nil},
+				"push configs":  {func() error { _, err := w.a.ListPushConfigs(ctx, ref); return err }, nil},
 				"add a push":    {func() error { _, err := w.a.AddPush(ctx, ref, push); return err }, nil},
 				"remove a push": {func() error { return w.a.RemovePush(ctx, ref, push.ID) }, nil},
 			} {
@@ -1064,7 +1064,7 @@ func (e events) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 				}
 			}
 		}
-		yield(substrate.Stop, nil)
+		yield(substrate.FinishStop, nil)
 	}
 }
 
@@ -1171,7 +1171,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 				errorOf(w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://c.example"})))
 		},
 		"ended": func(w *world, r task.Ref) error {
-			open := must(w.b.OpenPushesOf(w.t.Context(), r, 0))
+			open := must(w.b.ListOpenPushesOf(w.t.Context(), r, 0))
 			return w.b.EndPush(w.t.Context(), &open[0])
 		},
 	} {
@@ -1182,7 +1182,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 			if _, err := w.a.Run(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
-			old := must(w.a.OpenPushesOf(t.Context(), turn.Ref, 0))[0]
+			old := must(w.a.ListOpenPushesOf(t.Context(), turn.Ref, 0))[0]
 			if err := change(w, turn.Ref); err != nil {
 				t.Fatal(err)
 			}
@@ -1208,7 +1208,7 @@ func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		return must(w.a.OpenPushesOf(t.Context(), turn.Ref, 0))[0].Sender()
+		return must(w.a.ListOpenPushesOf(t.Context(), turn.Ref, 0))[0].Sender()
 	}
 	key := func() call.Owner { return call.KeyOwner(keyOf(t).ID()) }
 	here := sender(call.GuestOwner, "203.0.113.7/32")

@@ -28,10 +28,10 @@ type TraceEntry struct {
 	Tool    *call.ToolStep `json:"tool,omitempty"`
 }
 
-// Trace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. Only
-// the account that owns the vacant may read them, which the caller must check. The owner of the task
-// may be another account.
-func (e *Engine) Trace(ctx context.Context, r Ref) (entries []TraceEntry, err error) {
+// ReadTrace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. Only
+// the account that owns the vacant may read them, which the caller must check. The owner of the
+// task may be another account.
+func (e *Engine) ReadTrace(ctx context.Context, r Ref) (entries []TraceEntry, err error) {
 	if !isID(r.ID) {
 		return nil, ErrNotFound
 	}
@@ -46,7 +46,7 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items
 		case d.IsExpired(e.Now()):
 			continue
 		}
-		plaintext, err := e.open(ctx, d)
+		plaintext, err := e.openDoc(ctx, d)
 		switch {
 		case errors.Is(err, textkeys.ErrDestroyed):
 			continue

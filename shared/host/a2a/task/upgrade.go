@@ -14,14 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// UpgradeTasks moves the tasks that an account has at a vacant from call.LegacyAccountOwner, which earlier
-// versions stored as their owner, to call.AccountOwner. It skips tasks that have expired, are
+// UpgradeTasks moves the tasks of an account at a vacant to the owner call.AccountOwner. Earlier
+// versions stored them for call.LegacyAccountOwner. UpgradeTasks skips tasks that have expired, are
 // damaged, or contain texts that cannot be opened. If it finds damage, it returns an error at the
 // end.
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
-	former := call.LegacyAccountOwner(account)
+	legacyOwner := call.LegacyAccountOwner(account)
 	var damageErr error
-	for d, err := range store.Documents(ctx, e.Store, HeadDocs.IndexRange(vacant.String(), former.String())) {
+	for d, err := range store.Documents(ctx, e.Store, HeadDocs.IndexRange(vacant.String(), legacyOwner.String())) {
 		if err != nil {
 			return err
 		}
@@ -52,41 +52,41 @@ func UpgradeQueueMessage(queueMessage string, accounts []string) string {
 // The task id of a message that its client may repeat depends on the owner. upgradeTask stores a
 // copy of the task under the current id, so that a repeated message finds the copy and does not run
 // again.
-func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) error {
-	to := from
-	to.Owner = owner
-	original, err := e.copyTask(ctx, from, to, false)
+func (e *Engine) upgradeTask(ctx context.Context, source Ref, owner call.Owner) error {
+	target := source
+	target.Owner = owner
+	original, err := e.copyTask(ctx, source, target, false)
 	if err != nil {
 		return err
 	}
-	if messageID := original.History[0].ID; from.ID == MessageTaskID(from.Vacant, from.Owner, messageID) {
-		repeatRef := Ref{to.Vacant, owner, MessageTaskID(to.Vacant, owner, messageID)}
-		if _, err := e.copyTask(ctx, from, repeatRef, true); err != nil {
+	if messageID := original.History[0].ID; source.ID == MessageTaskID(source.Vacant, source.Owner, messageID) {
+		repeatRef := Ref{target.Vacant, owner, MessageTaskID(target.Vacant, owner, messageID)}
+		if _, err := e.copyTask(ctx, source, repeatRef, true); err != nil {
 			return err
 		}
 	}
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.Doc(ctx, from.headKey())
-		tx.Delete(from.headKey())
+		_, err := tx.Doc(ctx, source.headKey())
+		tx.Delete(source.headKey())
 		return err
 	})
 }
 
-// copyTask copies a task, with its head last, and returns the task as it began. If repeated is
+// copyTask copies a task, with its head last, and returns the task as it began. If isRepeat is
 // true, the copy is for a client that repeats the message. Such a copy is not listed and has no
 // pushes. In such a copy, a turn that waits for a worker is stored as failed, because the worker
 // will run only the turn of the original.
-func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (original Task, err error) {
-	h, _, err := HeadDocs.Get(ctx, e.Store, from.headKey())
+func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool) (original Task, err error) {
+	sourceHead, _, err := HeadDocs.Get(ctx, e.Store, source.headKey())
 	if err != nil {
 		return original, err
 	}
-	isPending := isRepeat && h.State == Submitted
-	copiedHead, err := e.Store.Doc(ctx, to.headKey())
+	isPending := isRepeat && sourceHead.State == Submitted
+	copiedHead, err := e.Store.Doc(ctx, target.headKey())
 	if err != nil {
 		return original, err
 	}
-	for d, err := range store.Documents(ctx, e.Store, store.Range{Partition: from.partition()}) {
+	for d, err := range store.Documents(ctx, e.Store, store.Range{Partition: source.partition()}) {
 		if err != nil {
 			return original, err
 		}
@@ -95,16 +95,16 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (ori
 		if !isEvent && (!isPush || isRepeat || isRemoved(&d)) || isPending && n > 1 {
 			continue
 		}
-		plaintext, err := e.open(ctx, d)
+		plaintext, err := e.openDoc(ctx, d)
 		if err != nil {
 			return original, err
 		}
-		copied := store.Doc{Key: to.eventKey(n), Number: d.Number, Expires: d.Expires}
+		copiedDoc := store.Doc{Key: target.eventKey(n), Number: d.Number, Expires: d.Expires}
 		switch {
 		case isPush:
-			copied.Key = PushDocs.Key(to.encode(), pushParts[1])
+			copiedDoc.Key = PushDocs.Key(target.encode(), pushParts[1])
 			if d.Index != (store.Key{}) {
-				copied.Index = PushDocs.IndexKey(copied.Key.Partition + "#" + copied.Key.Sort)
+				copiedDoc.Index = PushDocs.IndexKey(copiedDoc.Key.Partition + "#" + copiedDoc.Key.Sort)
 			}
 		case n == 1:
 			event, err := e.openEvent(ctx, d)
@@ -119,11 +119,11 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (ori
 			if !isRepeat {
 				break
 			}
-			if firstMessage := &event.Task.History[0]; firstMessage.Context == "c-"+from.ID {
-				firstMessage.Context = "c-" + to.ID // the current context id for a client without a context
+			if firstMessage := &event.Task.History[0]; firstMessage.Context == "c-"+source.ID {
+				firstMessage.Context = "c-" + target.ID // the current context id for a client without a context
 			}
 			if isPending {
-				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: original.hostMessage("the message was accepted before, as task " + from.ID)}
+				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: original.hostMessage("the message was accepted before, as task " + source.ID)}
 			}
 			if plaintext, err = encodeEvent(event); err != nil {
 				return original, err
@@ -132,12 +132,12 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (ori
 		if copiedHead.Version > 0 {
 			continue // copied before an interruption
 		}
-		if copied.Data, err = e.seal(ctx, copied.Key, plaintext); err != nil {
+		if copiedDoc.Data, err = e.seal(ctx, copiedDoc.Key, plaintext); err != nil {
 			return original, err
 		}
 		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			_, err := tx.Doc(ctx, copied.Key)
-			tx.Put(copied)
+			_, err := tx.Doc(ctx, copiedDoc.Key)
+			tx.Put(copiedDoc)
 			return err
 		})
 		if err != nil {
@@ -147,14 +147,14 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (ori
 	if copiedHead.Version > 0 {
 		return original, nil
 	}
-	if h.ListOwner = to.Owner; isRepeat {
-		h.ListOwner, h.Background, h.Shares = call.Owner{}, false, nil
+	if sourceHead.ListOwner = target.Owner; isRepeat {
+		sourceHead.ListOwner, sourceHead.Background, sourceHead.Shares = call.Owner{}, false, nil
 	}
 	if isPending {
-		h.State, h.StatusTime, h.EventCount = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
+		sourceHead.State, sourceHead.StatusTime, sourceHead.EventCount = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
 	}
-	h.EventBytes = 0 // unknown, because the documents that were sealed again may have other sizes
+	sourceHead.EventBytes = 0 // unknown, because the documents that were sealed again may have other sizes
 	return original, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		return to.putHead(tx, &h)
+		return target.putHead(tx, &sourceHead)
 	})
 }

@@ -149,13 +149,13 @@ func TestPushConfigurationsGoWithTheirTask(t *testing.T) {
 	if _, err := w.a.Run(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
-	before, err := w.b.PushConfigs(t.Context(), turn.Ref)
+	before, err := w.b.ListPushConfigs(t.Context(), turn.Ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.upgrade()
 	turn.Owner = call.AccountOwner(account, "")
-	after, err := w.b.PushConfigs(t.Context(), turn.Ref)
+	after, err := w.b.ListPushConfigs(t.Context(), turn.Ref)
 	if diff := cmp.Diff(before, after); diff != "" || err != nil || len(after) != 1 {
 		t.Errorf("Pushes() = %v (-want +got):\n%s", err, diff)
 	}

@@ -15,9 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ask sends a task to a child and returns the answer, and the reason if the answer is incomplete. It
-// signs the task for the next position in the chain of the parent's calls to the child. If another
-// call takes the position, ask signs the task again for the next one, until the deadline.
+// ask sends a task to a child and returns the answer. If the answer is incomplete, it also returns
+// the reason. It signs the task for the next position in the chain of the parent's calls to the
+// child. If another call takes the position, ask signs the task again for the next one, until the
+// deadline.
 func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.CutReason, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.loadTip(ctx, pair)

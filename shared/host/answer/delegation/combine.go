@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// combine combines results, which must not be empty, into one answer. If a result is incomplete, an
-// answer that repeats it is marked as incomplete.
+// combine combines results, which must not be empty, into one answer. The answer is marked as
+// incomplete if it uses an incomplete result. An answer that a substrate combines is not marked.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
 	usedResults := results
 	switch a := &r.plan.Aggregate; a.Method {
@@ -96,9 +96,9 @@ func (r *run) combineBySubstrate(ctx context.Context, results []result) (string,
 		dst = append(canon.AppendString(append(dst, `,"text":`...), res.cutReason.AppendRemark(res.text)), '}')
 	}
 	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Request{
-		Caller: q.Caller, Vacant: q.Vacant, Chooser: q.Chooser, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
+		Caller: q.Caller, Vacant: q.Vacant, Chooser: q.Chooser, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.RoleCaller, Text: string(append(dst, "]}"...))}},
 	}))
-	if err == nil && a.Reason == substrate.ToolUse {
+	if err == nil && a.Reason == substrate.FinishToolUse {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model called a tool, but the combiner has no tools")
 	}
 	if reason := a.CutReason(); reason != "" {

@@ -2,11 +2,11 @@
 // children through the same signed pipeline as any other call, and combines their answers. The
 // agents of vacants use it to ask other vacants with tools (Runner.VacantTools).
 //
-// A task is in both logbooks before it is sent, and the combined answer is in the parent's logbook
-// before it is returned. If the outcome of an envelope is unknown, the envelope is sent again
-// unchanged and never signed for another position. The answers and errors of a child reach the
-// caller only through the plan. A call makes at most plan.MaxCalls delegations, which are at most
-// plan.MaxDepth deep, within its deadline.
+// A task is written into the logbooks of parent and child before it is sent. The combined answer is
+// written into the parent's logbook before it is returned. If the outcome of an envelope is
+// unknown, the envelope is sent again unchanged and never signed for another position. The answers
+// and errors of a child reach the caller only through the plan. A call makes at most plan.MaxCalls
+// delegations, which are at most plan.MaxDepth deep, within its deadline.
 //
 // # The life of a delegation
 //
@@ -51,13 +51,14 @@ import (
 type Vacants interface {
 	// Plan reads a vacant's plan from the store.
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
-	// Show returns a vacant's record, which is at most a second old.
-	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// FindAskable is like Show, but ok is false for a vacant that the agent of asker may not ask.
+	// FindCached returns a vacant's record, which is at most a second old.
+	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	// FindAskable is like FindCached, but ok is false for a vacant that the agent of asker may not
+	// ask.
 	FindAskable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
 	// AppendEntries writes one entry into each of two logbooks in one commit. If second is the zero
 	// value, it writes only the first entry.
-	AppendEntries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
+	AppendEntries(ctx context.Context, first, second vacants.LogEntry, extraWrites ...store.Write) error
 	WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 }
 
@@ -99,10 +100,10 @@ func New(c Config) *Runner {
 }
 
 // Answer answers q with the plan of q.Vacant, which it reads from v. It calls the vacant's children
-// through c. Its errors are for the log, because the pipeline reports to the caller only that the
-// vacant failed or that the time was too short.
+// through c. Its errors are for the log. The pipeline reports to the caller only that the vacant
+// failed or that the time was too short.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
-	ctx, w := extendWalk(ctx, q.Vacant)
+	ctx, w := extendDelegationPath(ctx, q.Vacant)
 	if err := w.checkDepth(); err != nil {
 		return "", err
 	}
@@ -113,7 +114,7 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 	if err != nil {
 		return "", err
 	}
-	planRun := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
+	planRun := &run{Runner: r, host: host{v, c}, path: w, question: q, plan: &p}
 	delegateAll := planRun.delegateInOrder
 	if p.Parallel {
 		delegateAll = planRun.delegateInParallel
@@ -137,40 +138,40 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 }
 
 func asDeadlineError(ctx context.Context, err error) error {
-	// After the deadline, every error has the kind Deadline.
+	// After the deadline, every error has kind DeadlineExceeded.
 	if err == nil || ctx.Err() == nil || problem.Is(err, problem.DeadlineExceeded) {
 		return err
 	}
 	return problem.Wrap(problem.DeadlineExceeded, err, "the plan did not finish in time")
 }
 
-// walk contains the path of vacants that wait for an answer, and counts the delegations of a call.
-// Plans are checked when they are set, but they may change during a call, so walk checks the limits
-// again.
-type walk struct {
-	path      []identity.ID // vacants of the chain of calls; the last one delegates
+// delegationPath contains the path of vacants that wait for an answer, and counts the delegations
+// of a call. Plans are checked when they are set, but may change during a call. Each call therefore
+// checks the limits again.
+type delegationPath struct {
+	ids       []identity.ID // vacants of the chain of calls; the last one delegates
 	callCount *atomic.Int32
 }
 
-type walkKey struct{}
+type delegationPathKey struct{}
 
-func extendWalk(ctx context.Context, id identity.ID) (context.Context, walk) {
-	w, ok := ctx.Value(walkKey{}).(walk)
+func extendDelegationPath(ctx context.Context, id identity.ID) (context.Context, delegationPath) {
+	w, ok := ctx.Value(delegationPathKey{}).(delegationPath)
 	if !ok {
 		w.callCount = new(atomic.Int32)
 	}
-	w.path = append(slices.Clip(w.path), id)
-	return context.WithValue(ctx, walkKey{}, w), w
+	w.ids = append(slices.Clip(w.ids), id)
+	return context.WithValue(ctx, delegationPathKey{}, w), w
 }
 
-func (w walk) checkDepth() error {
-	if n := len(w.path); n > plan.MaxDepth {
-		return problem.New(problem.SubstrateMisconfigured, "vacant %s is number %d in a chain of vacants that ask each other, expected at most %d", w.path[n-1].Short(), n, plan.MaxDepth)
+func (w delegationPath) checkDepth() error {
+	if n := len(w.ids); n > plan.MaxDepth {
+		return problem.New(problem.SubstrateMisconfigured, "vacant %s is number %d in a chain of vacants that ask each other, expected at most %d", w.ids[n-1].Short(), n, plan.MaxDepth)
 	}
 	return nil
 }
 
-func (w walk) countDelegation() error {
+func (w delegationPath) countDelegation() error {
 	if n := w.callCount.Add(1); n > plan.MaxCalls {
 		return problem.New(problem.SubstrateMisconfigured, "the plans of this call make more than %d delegations", plan.MaxCalls)
 	}

@@ -89,7 +89,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 		}
 		if asked > 0 || len(r.Tools) == 0 {
 			if yield(substrate.Text("heard: "+heard), nil) {
-				yield(substrate.Stop, nil)
+				yield(substrate.FinishStop, nil)
 			}
 			return
 		}
@@ -99,7 +99,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 				return
 			}
 		}
-		yield(substrate.ToolUse, nil)
+		yield(substrate.FinishToolUse, nil)
 	}
 }
 

@@ -17,11 +17,11 @@ type DelegatedAnswer struct {
 }
 
 // Delegate lets parent's owner delegate a task to a child, in the same steps as a plan with one
-// delegation. The account in by pays for the calls that answer the task, within its limits.
+// delegation. The account in credential pays for the calls that answer the task, within its limits.
 func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, credential call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
-	ctx, w := extendWalk(ctx, parent)
+	ctx, w := extendDelegationPath(ctx, parent)
 	paid := &paidCalls{pipeline: calls, credential: credential}
-	parentRun := &run{Runner: r, host: host{v, paid}, walk: w, question: substrate.Request{Vacant: parent}}
+	parentRun := &run{Runner: r, host: host{v, paid}, path: w, question: substrate.Request{Vacant: parent}}
 	res, err := parentRun.delegate(ctx, &plan.Delegation{Child: child.String(), Task: task}, task)
 	return DelegatedAnswer{res.cutReason.AppendRemark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
 }

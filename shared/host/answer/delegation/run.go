@@ -23,7 +23,7 @@ import (
 type run struct {
 	*Runner
 	host
-	walk     walk
+	path     delegationPath
 	question substrate.Request
 	plan     *plan.Plan
 }
@@ -93,7 +93,7 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 		return result{}, err
 	}
 	res := result{child: child, kind: d.Kind, task: task}
-	if err := r.walk.countDelegation(); err != nil {
+	if err := r.path.countDelegation(); err != nil {
 		return res, err
 	}
 	// A child that cannot answer is refused before entries are written. The pipeline would also
@@ -121,13 +121,13 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	return res, wrapChildError(child, err)
 }
 
-// loadIfTimeRemains returns the record of a vacant. It returns an error if the remaining time is shorter than
-// the time that the vacant may take.
+// loadIfTimeRemains returns the record of a vacant. It returns an error if the remaining time is
+// shorter than the time that the vacant may take.
 func (r *run) loadIfTimeRemains(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= r.ReplyMargin {
 		return vacants.Record{}, problem.New(problem.DeadlineExceeded, "too little time is left to ask")
 	}
-	c, ok, err := r.vacants.Show(ctx, id)
+	c, ok, err := r.vacants.FindCached(ctx, id)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "it is no longer hosted here")
 	}
@@ -143,7 +143,7 @@ func wrapChildError(child identity.ID, err error) error {
 	}
 	p := problem.AsError(err)
 	if p.Kind.IsFailure() && p.Text() == p.Kind.Forms().DefaultMessage {
-		// The pipeline adds the same words about the parent.
+		// The default message is replaced, because the pipeline adds the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
 	return problem.WithPlace(p.Kind, "child "+child.Short(), err)

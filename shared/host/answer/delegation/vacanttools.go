@@ -30,8 +30,8 @@ const messageSchema = `{"type":"object","properties":{"message":{"type":"string"
 // The asker signs each question as its next call to the vacant, which answers like any other call.
 // Config.Guard decides which vacants the asker may reach.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
-	ctx, w := extendWalk(ctx, asker)
-	toolRun := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
+	ctx, w := extendDelegationPath(ctx, asker)
+	toolRun := &run{Runner: r, host: host{v, c}, path: w, question: substrate.Request{Vacant: asker}}
 	var offer loop.Offer
 	for _, id := range asked {
 		callee, ok, err := v.FindAskable(ctx, asker, id)
@@ -81,13 +81,13 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 
 func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (string, error) {
 	// In a dispatched task, a vacant that waits for this answer must not be asked.
-	if slices.Contains(r.walk.path, id) && task.IsDispatched(ctx) {
+	if slices.Contains(r.path.ids, id) && task.IsDispatched(ctx) {
 		return "", problem.New(problem.Conflict, "it is waiting for this answer: agents cannot ask each other in a circle")
 	}
-	if err := r.walk.checkDepth(); err != nil {
+	if err := r.path.checkDepth(); err != nil {
 		return "", err
 	}
-	if err := r.walk.countDelegation(); err != nil {
+	if err := r.path.countDelegation(); err != nil {
 		return "", err
 	}
 	callee, err := r.loadIfTimeRemains(ctx, id)

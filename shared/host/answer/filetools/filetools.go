@@ -138,8 +138,8 @@ func (s *session) logBlocked(path, reason string) {
 	s.turn.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
-// redactCandidate matches the parts of a text that redact checks: each name in a path, because a long path
-// would look like a secret, and ids of tasks, which redact retains.
+// redactCandidate matches the parts of a text that redact checks. Each name in a path is checked
+// separately, because a long path would look like a secret. Ids of tasks are retained.
 var redactCandidate = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {
@@ -151,9 +151,9 @@ func redact(text string) string {
 	})
 }
 
-// saveFile replaces the text of a file by the result of change, and logs the write or the reason why
-// the write was blocked. It retries if a lock has changed concurrently. If isEdit is true, it also
-// retries if the file has changed concurrently.
+// saveFile replaces the text of a file by the result of change, and logs the write or the reason
+// why the write was blocked. It retries if a lock has changed concurrently. If isEdit is true, it
+// also retries if the file has changed concurrently.
 func (s *session) saveFile(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
 	f, err := s.trySaveFile(ctx, name, isEdit, change)
 	for try := 1; try < maxWriteTries && (locks.IsLockChange(err) || isEdit && problem.Is(err, problem.PreconditionFailed)); try++ {

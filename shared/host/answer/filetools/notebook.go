@@ -32,14 +32,14 @@ func (s *session) editNotebook(ctx context.Context, in notebookEdit) (string, er
 	return s.saveFile(ctx, in.Path, true, in.editCells)
 }
 
-// editCells edits a Jupyter notebook and preserves the members that it does not edit. Its errors must
-// not contain contents of the file, because they are logged.
+// editCells edits a Jupyter notebook and preserves the members that it does not edit. Its errors
+// must not contain contents of the file, because they are logged.
 func (in *notebookEdit) editCells(text string) (string, error) {
-	var book map[string]any
+	var notebookMembers map[string]any
 	var notebook struct {
 		Cells []map[string]json.RawMessage `json:"cells"`
 	}
-	err := errors.Join(json.Unmarshal([]byte(text), &book), json.Unmarshal([]byte(text), &notebook))
+	err := errors.Join(json.Unmarshal([]byte(text), &notebookMembers), json.Unmarshal([]byte(text), &notebook))
 	cells := notebook.Cells
 	if err != nil || cells == nil || slices.ContainsFunc(cells, func(c map[string]json.RawMessage) bool { return c == nil }) {
 		return "", problem.Invalid("notebook_path", "a notebook with cells, in JSON", "another file")
@@ -72,12 +72,12 @@ func (in *notebookEdit) editCells(text string) (string, error) {
 			c["outputs"], c["execution_count"] = json.RawMessage("[]"), json.RawMessage("null")
 		}
 	}
-	book["cells"] = cells
+	notebookMembers["cells"] = cells
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
-	if err := enc.Encode(book); err != nil {
+	if err := enc.Encode(notebookMembers); err != nil {
 		return "", problem.Wrap(problem.Internal, err, "the notebook cannot be encoded")
 	}
 	return b.String(), nil

@@ -93,9 +93,9 @@ var (
 	alternatives = regexp.MustCompile(`\\\{.*?\\\}`)
 )
 
-// compileGlob returns a regular expression for the paths that match a pattern. * and ? match within a
-// name, ** also matches slashes, and {a,b} matches alternatives. A pattern without a slash matches
-// the last name of a path.
+// compileGlob returns a regular expression for the paths that match a pattern. * and ? match within
+// a name, ** also matches slashes, and {a,b} matches alternatives. A pattern without a slash
+// matches the last name of a path.
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	quoted := regexp.QuoteMeta(strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/"))
 	expression := wildcards.Replace(alternatives.ReplaceAllStringFunc(quoted, func(braces string) string { return strings.ReplaceAll(braces, ",", "|") }))
@@ -109,11 +109,11 @@ func compileGlob(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// searchFiles lists the files of a scope that the agent may read, starting at the path q.After.
+// searchFiles lists the files of a scope that the agent may read, starting at the path q.AfterPath.
 func (s *session) searchFiles(ctx context.Context, q scope) iter.Seq2[workspace.File, error] {
-	const page = 500
+	const pageSize = 500
 	candidates := store.Flatten(store.AllPages(func(cursor string) ([]workspace.File, string, error) {
-		return s.Files.ListFiles(ctx, s.workspaceRef, q.Folder, page, cursor)
+		return s.Files.ListFiles(ctx, s.workspaceRef, q.Folder, pageSize, cursor)
 	}))
 	return func(yield func(workspace.File, error) bool) {
 		for f, err := range candidates {
@@ -137,7 +137,8 @@ func (s *session) listFolder(ctx context.Context, in scope) (string, error) {
 	return s.listEntries(ctx, "LS", in, "**", true)
 }
 
-// listEntries lists the files of a scope. If isShallow is true, it lists each subfolder as one entry.
+// listEntries lists the files of a scope. If isShallow is true, it lists each subfolder as one
+// entry.
 func (s *session) listEntries(ctx context.Context, tool string, q scope, pattern string, isShallow bool) (string, error) {
 	if err := q.check(pattern); err != nil {
 		return "", err

@@ -94,9 +94,9 @@ func Story(t testing.TB, st Store) *Caller {
 }
 
 // Story fills a host with rows of all kinds: several epochs (a reset begins an epoch), voids (rows
-// of calls without an answer), a late void, a call that an epoch closed, a reset of a new pair, texts
-// whose key is destroyed, and vacants that were paused, moved and closed. It returns the caller with
-// the longest history, whose requests and responses are:
+// of calls without an answer), a late void, a call that an epoch closed, a reset of a new pair,
+// texts whose key is destroyed, and vacants that were paused, moved and closed. It returns the
+// caller with the longest history, whose requests and responses are:
 //
 //	1-3 hello, 4 fail, 5 hello again (the key of their texts is destroyed),
 //	6 hello tomorrow, 7 late, 8 after it, 9 reset, 10 epoch one, 11 closed,

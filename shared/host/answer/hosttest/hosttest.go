@@ -109,7 +109,8 @@ func (h *Fixture) Must(err error) {
 	}
 }
 
-// lossyStore is the pipeline's store. It drops responses while deaf is set.
+// lossyStore is the pipeline's store. It drops responses while Fixture.dropsResponses is
+// set.
 type lossyStore struct {
 	store.Store
 	fixture *Fixture

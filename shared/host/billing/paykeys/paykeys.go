@@ -1,6 +1,6 @@
 // Package paykeys stores the keys of the payment provider: the key for its API, and the key that
-// signs its webhooks. The keys are encrypted with a context that only this package uses, so that other
-// parts of a host cannot decrypt them.
+// signs its webhooks. The keys are encrypted with a context that only this package uses, so that
+// other parts of a host cannot decrypt them.
 package paykeys
 
 import (

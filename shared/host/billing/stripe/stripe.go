@@ -37,8 +37,8 @@ const (
 	// requestTimeout limits a request to Stripe.
 	requestTimeout = 15 * time.Second
 	currency       = "usd"
-	// metaHost and metaAccount are metadata members of a payment. Payers cannot set the metadata, but
-	// can set some other members.
+	// metaHost and metaAccount are metadata members of a payment. Payers can set some other members of
+	// a payment, but not the metadata.
 	metaHost    = "vacancy_host"
 	metaAccount = "vacancy_account"
 )
@@ -61,7 +61,7 @@ func (p *Payments) loadKeys(ctx context.Context) (apiKey, webhookKey string, err
 	return apiKey, webhookKey, err
 }
 
-func (p *Payments) CreateCheckout(ctx context.Context, account string, amount money.Amount, idempotency string) (out billing.Checkout, err error) {
+func (p *Payments) CreateCheckout(ctx context.Context, account string, amount money.Amount, idempotencyKey string) (out billing.Checkout, err error) {
 	apiKey, _, err := p.loadKeys(ctx)
 	if err != nil {
 		return out, err
@@ -74,8 +74,8 @@ func (p *Payments) CreateCheckout(ctx context.Context, account string, amount mo
 	if err != nil {
 		return out, err
 	}
-	base, err := p.BaseURL(ctx)
-	if err == nil && base == "" {
+	baseURL, err := p.BaseURL(ctx)
+	if err == nil && baseURL == "" {
 		err = problem.New(problem.Unavailable, "this host has no URL yet to which payers can return")
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Payments) CreateCheckout(ctx context.Context, account string, amount mo
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	session, err := p.newClient(apiKey, info.Hosts[0]).V1CheckoutSessions.Create(ctx, newSessionParams(self, base, account, amount, idempotency))
+	session, err := p.newClient(apiKey, info.Hosts[0]).V1CheckoutSessions.Create(ctx, newSessionParams(self, baseURL, account, amount, idempotencyKey))
 	if err != nil {
 		return out, payerError(err, apiKey)
 	}
@@ -107,11 +107,11 @@ func (p *Payments) newClient(apiKey, host string) *api.Client {
 	})}))
 }
 
-// newSessionParams returns the parameters of a payment page. The metadata is set on both the page and the
-// payment, so that the operator sees the metadata with the payment in Stripe.
-func newSessionParams(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
+// newSessionParams returns the parameters of a payment page. The metadata is set on both the page
+// and the payment, so that the operator sees the metadata with the payment in Stripe.
+func newSessionParams(self identity.ID, baseURL, account string, amount money.Amount, idempotencyKey string) *api.CheckoutSessionCreateParams {
 	meta := map[string]string{metaHost: self.String(), metaAccount: account}
-	returnURL := strings.TrimRight(base, "/") + billing.CheckoutPath
+	returnURL := strings.TrimRight(baseURL, "/") + billing.CheckoutPath
 	s := &api.CheckoutSessionCreateParams{
 		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &returnURL, CancelURL: api.String(returnURL + "?cancelled=true"), Metadata: meta,
 		// The payer must pay in the currency of accounts.
@@ -124,8 +124,8 @@ func newSessionParams(self identity.ID, base, account string, amount money.Amoun
 	}
 	// This value replaces the library's value, which contains the name and the kernel of this machine.
 	s.Headers = http.Header{"X-Stripe-Client-User-Agent": {"{}"}}
-	if idempotency != "" {
-		sum := sha256.Sum256([]byte(account + "\x1f" + idempotency))
+	if idempotencyKey != "" {
+		sum := sha256.Sum256([]byte(account + "\x1f" + idempotencyKey))
 		s.IdempotencyKey = api.String(hex.EncodeToString(sum[:]))
 	}
 	return s
@@ -134,10 +134,10 @@ func newSessionParams(self identity.ID, base, account string, amount money.Amoun
 // payerError returns the error for the payer after a failure of the API. It hides the key, which
 // Stripe's answer may contain.
 func payerError(err error, apiKey string) error {
-	var answer *api.Error
-	if errors.As(err, &answer) {
-		cause := problem.New(problem.Internal, "status %d, type %s, code %s, parameter %s, request %s", answer.HTTPStatusCode, answer.Type, answer.Code, answer.Param, answer.RequestID)
-		if answer.Type == api.ErrorTypeIdempotency {
+	var apiErr *api.Error
+	if errors.As(err, &apiErr) {
+		cause := problem.New(problem.Internal, "status %d, type %s, code %s, parameter %s, request %s", apiErr.HTTPStatusCode, apiErr.Type, apiErr.Code, apiErr.Param, apiErr.RequestID)
+		if apiErr.Type == api.ErrorTypeIdempotency {
 			return problem.Wrap(problem.IdempotencyConflict, cause, "the idempotency key was used for another payment")
 		}
 		return problem.Wrap(problem.Unavailable, cause, "the payment provider refuses requests of this host now; try again later")
@@ -158,8 +158,8 @@ func (p *Payments) ParseEvent(ctx context.Context, signature string, body []byte
 	if err := p.checkSignatureTime(signature); err != nil {
 		return out, err
 	}
-	// checkSignatureTime has checked the time. The API version does not matter, because the parsed members are
-	// the same in all versions.
+	// checkSignatureTime has checked the time. The API version does not matter, because the parsed
+	// members are the same in all versions.
 	e, err := webhook.ConstructEventWithOptions(body, signature, webhookKey, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
@@ -185,9 +185,9 @@ func (p *Payments) ParseEvent(ctx context.Context, signature string, body []byte
 	return out, nil
 }
 
-// checkSignatureTime returns an error unless the time of a signature, which is signed together with the body,
-// is within tolerance of the host's clock. It rejects a header with two times, because the library
-// could verify the signature with the other time.
+// checkSignatureTime returns an error unless the time of a signature, which is signed together with
+// the body, differs from the host's clock by at most maxClockSkew. It rejects a header with two
+// times, because the library could verify the signature with the other time.
 func (p *Payments) checkSignatureTime(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")

@@ -48,7 +48,7 @@ type keySet struct {
 	fetchedAt     time.Time // start of the fetch of keys
 	lastTry       time.Time // start of the last fetch, even if it failed
 	metadataError string    // error in the issuer's metadata, or ""
-	// fetchDone is closed when the current fetch ends. If no fetch is running, busy is nil.
+	// fetchDone is closed when the current fetch ends. If no fetch is running, fetchDone is nil.
 	fetchDone chan struct{}
 }
 
@@ -79,13 +79,13 @@ func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issu
 	if err != nil {
 		return rejectToken("the token is not a signed JWT")
 	}
-	var rejectedFetch time.Time // time at which the keys that did not verify the token were fetched
+	var rejectedKeysFetchedAt time.Time // time at which the keys that did not verify the token were fetched
 	for range 2 {
-		keys, fetchedAt, err := c.loadKeys(ctx, issuer, h, rejectedFetch)
+		keys, fetchedAt, err := c.loadKeys(ctx, issuer, h, rejectedKeysFetchedAt)
 		if err != nil {
 			return err
 		}
-		if fetchedAt.Equal(rejectedFetch) {
+		if fetchedAt.Equal(rejectedKeysFetchedAt) {
 			break // the keys were not refreshed
 		}
 		for _, k := range keys {
@@ -93,17 +93,17 @@ func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issu
 				return nil
 			}
 		}
-		rejectedFetch = fetchedAt
+		rejectedKeysFetchedAt = fetchedAt
 	}
 	return rejectToken("the signature of the token does not verify with the key of %s", issuer.URL)
 }
 
-// loadKeys returns the keys of an issuer that may have signed a token with header h, and the time of their
-// fetch. If h has no kid, exactly one key must be suitable. failed is the fetch time of keys that did
-// not verify the token, or zero. If the cached keys have this fetch time, keys fetches them again,
-// unless this process started a fetch less than fetchInterval ago. While another request fetches the
-// keys, keys returns cached keys that are younger than maxKeyAge and have another fetch time.
-func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header, rejectedFetch time.Time) ([]key, time.Time, error) {
+// loadKeys returns the keys of an issuer that may have signed a token with header h, and the time
+// of their fetch. If h has no kid, exactly one key must be suitable. rejectedKeysFetchedAt is the
+// fetch time of keys that did not verify the token, or zero. If the cached keys are from this
+// fetch, loadKeys fetches them again, at most once per fetchInterval. While another request fetches
+// keys, loadKeys returns cached keys of another fetch that are younger than maxKeyAge.
+func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header, rejectedKeysFetchedAt time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[issuer.URL]
 	if s == nil { // the number of sets is small, because the operator adds issuers
@@ -126,7 +126,7 @@ func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header
 		}
 		matching, age := s.findKeys(h), now.Sub(s.fetchedAt)
 		hasValidKeys := len(matching) > 0 && age < maxKeyAge
-		hasUntriedKeys := hasValidKeys && (rejectedFetch.IsZero() || !s.fetchedAt.Equal(rejectedFetch))
+		hasUntriedKeys := hasValidKeys && (rejectedKeysFetchedAt.IsZero() || !s.fetchedAt.Equal(rejectedKeysFetchedAt))
 		switch {
 		case hasUntriedKeys && (age < refreshAge || s.fetchDone != nil):
 			return matching, s.fetchedAt, nil
@@ -208,8 +208,8 @@ func (c *Checker) refresh(ctx context.Context, issuer *billing.Issuer, s *keySet
 	return nil
 }
 
-// fetchKeys returns the keys that an issuer publishes. If the issuer's metadata is not suitable for the
-// host, the error is Malformed.
+// fetchKeys returns the keys that an issuer publishes. If the issuer's metadata is not suitable for
+// the host, the error is Malformed.
 func (c *Checker) fetchKeys(ctx context.Context, issuer *billing.Issuer) (keys []key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

@@ -5,17 +5,17 @@
 //
 //   - It is a JWT in three parts with at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA. Keys
 //     in its header (jku, jwk, x5u, x5c) are ignored, and extensions (crit) are rejected.
-//   - Its iss claim is the exact URL of an issuer that the operator added. The host sends no requests
-//     to other issuers.
+//   - Its iss claim is the exact URL of an issuer that the operator added. The host sends no
+//     requests to other issuers.
 //   - A key in the issuer's key set, which package outbound fetches, verifies the signature.
 //   - aud contains an audience that the operator set, or the called URL. exp is in the future, and
 //     nbf and iat are not, with a tolerance of one minute.
-//   - It matches exactly one of the accounts that accept tokens from the issuer, by its audience and by
-//     the claims that the account requires. Its subject claim is a string of 1 to 255 bytes.
+//   - Its audience and the required claims match exactly one of the accounts that accept tokens
+//     from the issuer. Its subject claim is a string of 1 to 255 bytes.
 //
 // Every other token is rejected with Unauthorized. If the issuer's keys cannot be read, the error
-// is Unavailable, because the token may be valid. A token has the scopes of its issuer. If the token
-// has a scope or scp claim, it has only those scopes of the issuer that the claims contain.
+// is Unavailable, because the token may be valid. A token has the scopes of its issuer. If the
+// token has a scope or scp claim, it has only those scopes of the issuer that the claims contain.
 //
 // Errors never contain a token. They name the issuer and the wrong claim.
 package tokens
@@ -44,15 +44,15 @@ import (
 
 const (
 	maxTokenBytes   = 8 << 10
-	maxSubjectBytes = 255 // bytes
+	maxSubjectBytes = 255
 	leeway          = time.Minute
 )
 
 // algorithms lists the accepted signature algorithms.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// tokenTypes lists the accepted values of typ in lower case. A token of another type has a different
-// purpose, for example a logout.
+// tokenTypes lists the accepted values of typ in lower case. A token of another type has a
+// different purpose, for example a logout.
 var tokenTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 // Checker checks tokens. It is safe for concurrent use.
@@ -76,7 +76,7 @@ func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (bil
 	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
 }
 
-func (c *Checker) CheckFor(ctx context.Context, token string, resources []string) (billing.Subject, error) {
+func (c *Checker) CheckForResources(ctx context.Context, token string, resources []string) (billing.Subject, error) {
 	return c.check(ctx, token, func() ([]string, error) { return resources, nil })
 }
 
@@ -279,8 +279,8 @@ func formatTime(seconds float64) string {
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
-// isWithinResource reports whether an audience is equal to a resource, except for a final slash, or is a URL
-// below a resource that ends with a slash.
+// isWithinResource reports whether an audience is equal to a resource, except for a final slash, or
+// is a URL below a resource that ends with a slash.
 func isWithinResource(aud, resource string) bool {
 	base, allowsSubpaths := strings.CutSuffix(resource, "/")
 	subpath, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
@@ -297,7 +297,7 @@ func (c *claims) checkMatch(issuer *billing.Issuer, calledURLs []string) error {
 	}
 	if !slices.ContainsFunc(c.values["aud"], isAccepted) {
 		want := issuer.Audiences
-		if len(calledURLs) > 0 { // called[1:] are other spellings of the same URL
+		if len(calledURLs) > 0 { // calledURLs[1:] are other spellings of the same URL
 			want = append([]string{strings.TrimSuffix(calledURLs[0], "/")}, want...)
 		}
 		return rejectToken("the token is for another audience: expected %s in aud", strings.Join(want, " or "))

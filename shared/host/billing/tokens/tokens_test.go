@@ -83,7 +83,7 @@ func (w *world) claims(with map[string]any) map[string]any {
 }
 
 func (w *world) check(token string) (billing.Subject, error) {
-	return w.checker.CheckFor(w.t.Context(), token, []string{vacant + "/"})
+	return w.checker.CheckForResources(w.t.Context(), token, []string{vacant + "/"})
 }
 
 func TestGoodTokensCount(t *testing.T) {
@@ -505,7 +505,7 @@ func TestASenderThatHangsUpKeepsKeysFromNobody(t *testing.T) {
 	for range 5 {
 		ctx, hangUp := context.WithCancel(t.Context())
 		w.Update(func() { w.BeforeKeys = hangUp })
-		_, err := w.checker.CheckFor(ctx, stranger, []string{vacant + "/"})
+		_, err := w.checker.CheckForResources(ctx, stranger, []string{vacant + "/"})
 		if !problem.Is(err, problem.Unauthorized) || ctx.Err() == nil {
 			t.Errorf("a token of an unknown key whose sender has hung up: %v", err)
 		}
@@ -540,7 +540,7 @@ func TestGoodTokensDoNotWaitForUnknownKeys(t *testing.T) {
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		if _, err := w.checker.CheckFor(gone, stranger, []string{vacant + "/"}); !problem.Is(err, problem.Unavailable) {
+		if _, err := w.checker.CheckForResources(gone, stranger, []string{vacant + "/"}); !problem.Is(err, problem.Unavailable) {
 			t.Errorf("a second token of an unknown key, whose sender has hung up: %v, want unavailable", err)
 		}
 		select {
@@ -626,7 +626,7 @@ func TestIssuersThatLie(t *testing.T) {
 			want = problem.Unauthorized
 			// A process that has not fetched says so, too, and adding the issuer says it first.
 			for _, c := range []*tokens.Checker{w.checker, w.another()} {
-				if _, err := c.CheckFor(t.Context(), sign(t, "ES256", "ES256", w.claims(nil), nil), nil); !problem.Is(err, want) || !strings.Contains(err.Error(), says) {
+				if _, err := c.CheckForResources(t.Context(), sign(t, "ES256", "ES256", w.claims(nil), nil), nil); !problem.Is(err, want) || !strings.Contains(err.Error(), says) {
 					t.Errorf("%s: %v, want %q", name, err, says)
 				}
 			}
@@ -749,7 +749,7 @@ func FuzzToken(f *testing.F) {
 	f.Add("a.b.c")
 	f.Add("..")
 	f.Fuzz(func(t *testing.T, token string) {
-		s, err := w.checker.CheckFor(t.Context(), token, []string{vacant + "/"})
+		s, err := w.checker.CheckForResources(t.Context(), token, []string{vacant + "/"})
 		switch {
 		case err == nil && s.Name != "ann":
 			t.Errorf("a token that nobody signed is of %q", s.Name)

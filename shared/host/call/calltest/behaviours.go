@@ -55,8 +55,8 @@ func (s *scene) wantFailedCall(text string, kind problem.Kind) {
 	s.wantRuns(e, 1)
 }
 
-// testCauseInVoid sends a call whose behaviour fails with an AgentError. The caller must receive only the
-// problem kind, and the void must contain the agent's response.
+// testCauseInVoid sends a call whose behaviour fails with an AgentError. The caller must receive
+// only the problem kind, and the void must contain the agent's response.
 func testCauseInVoid(s *scene) {
 	s.setBehaviour("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}

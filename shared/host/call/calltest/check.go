@@ -169,8 +169,8 @@ func (c *checker) checkResponse(previous, r *call.ResponseRow) {
 	}
 }
 
-// verifySignatures decrypts the texts, rebuilds the envelopes and checks their hashes and signatures. It
-// skips a text whose key is destroyed, because that is not a violation.
+// verifySignatures decrypts the texts, rebuilds the envelopes and checks their hashes and
+// signatures. It skips a text whose key is destroyed, because that is not a violation.
 func (s *Streams) verifySignatures(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {

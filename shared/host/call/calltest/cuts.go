@@ -36,7 +36,7 @@ func (s *scene) partialAnswer() call.PartialAnswer {
 func (s *scene) cutFirstCall(want call.State) {
 	s.t.Helper()
 	if got, err := s.hostB.StorePartialAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.partialAnswer(), call.Options{}); got != want || err != nil {
-		s.t.Fatalf("CutAnswer() = %q, %v, want %q", got, err, want)
+		s.t.Fatalf("StorePartialAnswer() = %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -173,7 +173,7 @@ func testUnsignableCut(s *scene) {
 	partial := s.partialAnswer()
 	partial.Text = "\xff"
 	if got, err := s.hostB.StorePartialAnswer(s.ctx, s.pair, 1, call.CutCanceled, partial, call.Options{}); got != call.Unanswered || err != nil {
-		s.t.Fatalf("Cut() = %q, %v", got, err)
+		s.t.Fatalf("StorePartialAnswer() = %q, %v", got, err)
 	}
 	s.wantRefusal(pending.finish(), problem.DeadlineExceeded, call.Unanswered)
 	s.wantRows("call | void 1")
@@ -205,7 +205,7 @@ func testCutAwaitsSettlement(s *scene) {
 	e := s.signCall(nil, "slow")
 	pending := s.startVoucherCall(e)
 	if got, err := s.hostB.StorePartialAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.partialAnswer(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
-		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
+		s.t.Fatalf("StorePartialAnswer() = %q, %v, want a call that waits", got, err)
 	}
 	s.wantRows("call | none")
 	_ = pending.finish() // its answer arrives too late
@@ -221,7 +221,7 @@ func testCutOfUnsettledAnswer(s *scene) {
 	e := s.signCall(nil, "slow")
 	s.wantRefusal(s.startVoucherCall(e).finish(), problem.DeadlineExceeded, call.Pending)
 	if got, err := s.hostB.StorePartialAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.partialAnswer(), call.Options{}); got != call.Pending || !errors.Is(err, call.ErrUncertain) {
-		s.t.Fatalf("Cut() = %q, %v, want a call that waits", got, err)
+		s.t.Fatalf("StorePartialAnswer() = %q, %v, want a call that waits", got, err)
 	}
 	ledger.setBankResponse(nil)
 	out := s.ask(s.hostB, e)

@@ -10,6 +10,6 @@
 // only on request. A test signs envelopes, sends them to one of the hosts, and prepares the outcome
 // of single store calls in advance:
 //
-//	s.store.Next("Commit rsp", LoseAck)   // the next answer is written, but the host gets an error
-//	out := s.send(s.a, e)
+//	s.store.PrepareNext("Commit rsp", LoseAck) // the next answer is written, but the host gets an error
+//	out := s.send(s.hostA, e)
 package calltest

@@ -27,13 +27,13 @@ type scenario struct {
 	// storeCalls are the sorted names of the store calls.
 	storeCalls []string
 	// prepare brings the scene to the state before the request and returns the request, which is
-	// sent to host a.
+	// sent to host A.
 	prepare func(s *scene) *envelope.Envelope
 	// wantKind is the kind of the expected problem without a fault, or zero for status 200.
 	wantKind  problem.Kind
 	wantState call.State
-	// retriesRevocations is set if the host reads revocations concurrently with the accept, and retries a
-	// failed read.
+	// retriesRevocations is set if the host reads revocations concurrently with the accept, and
+	// retries a failed read.
 	retriesRevocations bool
 }
 
@@ -182,8 +182,8 @@ type fault struct {
 	succeedsOnRetry bool
 	// isUnnoticed is set if the caller does not notice the fault.
 	isUnnoticed bool
-	// applyPhase is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or after
-	// (2) the request is resent.
+	// applyPhase is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or
+	// after (2) the request is resent.
 	applyPhase int
 }
 
@@ -224,8 +224,9 @@ func delayedSteps(d *Delayed) []Step { return append([]Step{d.Step}, Repeat(Lose
 func isRetriedCommit(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
 // testFaults makes every store call of a request fail in every way. The request must get 503 or its
-// normal outcome, and a fault must never cause 409. No behaviour may run twice, and the rows must be
-// valid. A resend must get the stored reply or a definite refusal, and the next request must succeed.
+// normal outcome, and a fault must never cause 409. No behaviour may run twice, and the rows must
+// be valid. A resend must get the stored reply or a definite refusal, and the next request must
+// succeed.
 func testFaults(t *testing.T, openStore func(t *testing.T) store.Store, inSample func(n int) bool) {
 	inner := openStore(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -292,7 +293,7 @@ func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, er
 	return make([]bool, len(ids)), err
 }
 
-// warmTextKey loads the day's key into host a's memory.
+// warmTextKey loads the day's key into host A's memory.
 func (s *scene) warmTextKey() error { return s.hostA.Texts.Warm(s.ctx) }
 
 // sendOrReset calls Reset if e is a reset, and Send otherwise.
@@ -345,7 +346,7 @@ func (f fault) test(s *scene, sc scenario, e *envelope.Envelope, name string, n 
 }
 
 // resendUntilKnown resends e until its outcome is known, as a caller would, and then sends the next
-// call. between runs after the first resend.
+// call. afterResend runs after the first resend.
 func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, afterResend func()) {
 	s.t.Helper()
 	if e.IsReset() {

@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// modelDefectTests covers the defects that model checking found in the first draft of the design, which
-// the model calls holes. Each test runs a trace that would violate the contract without the rule in
-// the test's name.
+// modelDefectTests covers the defects that model checking found in the first draft of the design,
+// which the model calls holes. Each test runs a trace that would violate the contract without the
+// rule in the test's name.
 var modelDefectTests = []contractTest{
 	{"Hole01_an answer write of unknown outcome is retried at its own position", testHole01},
 	{"Hole01_an accept of unknown outcome is retried at its own position", testHole01Accept},
@@ -44,8 +44,8 @@ var modelDefectTests = []contractTest{
 	{"Hole15_two answers in a race have two numbers", testHole15Race},
 }
 
-// The answer is stored, but the acknowledgement is lost. The host must not mistake its own row for the
-// row of another host.
+// The answer is stored, but the acknowledgement is lost. The host must not mistake its own row for
+// the row of another host.
 func testHole01(s *scene) {
 	e := s.signCall(nil, "hi")
 	s.store.PrepareNext("Commit rsp", LoseAck, LoseAck)
@@ -266,7 +266,8 @@ func testHole06Reset(s *scene) {
 	s.wantRows("call, reset, call | answer 1, answer 3")
 }
 
-// A call signed in year 1 follows a call signed today. The distance to the floor overflows a Duration.
+// A call signed in year 1 follows a call signed today. The distance to the floor overflows a
+// Duration.
 func testHole06Year1(s *scene) {
 	e := s.signCall(nil, "hi")
 	s.wantAnswer(s.send(s.hostA, e), e)
@@ -293,7 +294,7 @@ func testHole07(s *scene) {
 	s.wantRefusal(out, problem.ClockSkew, "")
 	s.wantChainTip(out, nil)
 	if !out.HostTime.Equal(now) {
-		s.t.Fatalf("Now = %v, want the host's clock %v", out.HostTime, now)
+		s.t.Fatalf("HostTime = %v, want the host's clock %v", out.HostTime, now)
 	}
 	s.wantRefusal(s.sendReset(s.hostA, s.signAt(nil, envelope.ResetText, now.Add(call.MaxSkew+time.Microsecond))), problem.ClockSkew, "")
 	s.wantRefusal(s.sendReset(s.hostA, s.signAt(nil, envelope.ResetText, now.Add(-call.MaxSkew-time.Microsecond))), problem.ClockSkew, "")
@@ -409,7 +410,7 @@ func testHole10TooOld(s *scene) {
 	out := s.ask(s.hostB, e)
 	s.wantState(out, call.Unknown, nil)
 	if !out.HasUnsearchedEpochs {
-		s.t.Fatal("TooOld = false, want true: eight epochs back are not read")
+		s.t.Fatal("HasUnsearchedEpochs = false, want true: eight epochs back are not read")
 	}
 	s.wantRefusal(s.send(s.hostA, e), problem.BelowFloor, "")
 	s.wantRuns(e, 1)

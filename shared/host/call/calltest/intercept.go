@@ -17,9 +17,9 @@ type Op struct {
 	Writes  []store.Write // writes of a commit
 }
 
-// Intercept wraps a store and calls Around for each Tip, Rows, Doc, Docs and Commit. Around may
+// Intercept wraps a store and calls Handle for each Tip, Rows, Doc, Docs and Commit. Handle may
 // call do, which makes the real call, any number of times, immediately or later. The caller gets
-// the error of Around, and the rows and documents that the last call of do has returned.
+// the error of Handle, and the rows and documents that the last call of do has returned.
 type Intercept struct {
 	store.Store
 	Handle func(ctx context.Context, op Op, do func(context.Context) error) error

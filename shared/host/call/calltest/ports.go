@@ -43,8 +43,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// Texts is a call.Texts without encryption. A box consists of the data that it is bound to and the
-// text.
+// Texts is a call.Texts without encryption. A box consists of the additional data and the text.
 type Texts struct{}
 
 func (*Texts) Warm(context.Context) error { return nil }
@@ -130,8 +129,8 @@ type Ledger struct {
 	Price uint64
 }
 
-// reminderPartition returns the partition of a caller's reminders. Each caller has its own partition, so that
-// scenes can share a store.
+// reminderPartition returns the partition of a caller's reminders. Each caller has its own
+// partition, so that scenes can share a store.
 func reminderPartition(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {

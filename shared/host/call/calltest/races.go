@@ -35,13 +35,13 @@ func runConcurrently(task func(i int)) {
 	done.Wait()
 }
 
-// hosts returns hosts a and b and two hosts with separate caches.
+// hosts returns hosts A and B and two hosts with separate caches.
 func (s *scene) hosts() []*call.Host {
 	return []*call.Host{s.hostA, s.hostB, s.newHost(0), s.newHost(0)}
 }
 
-// findWinner returns the index of the success in outs. It requires exactly one success, and refusals of
-// the given kind otherwise.
+// findWinner returns the index of the success in outs. It requires exactly one success, and
+// refusals of the given kind otherwise.
 func (s *scene) findWinner(outs []call.Outcome, kind problem.Kind) (index int) {
 	s.t.Helper()
 	index = -1

@@ -63,7 +63,8 @@ func testResendReturnsAnswer(s *scene) {
 	}
 }
 
-// One copy of the call is refused because the vacant hibernates, although another copy was accepted.
+// One copy of the call is refused because the vacant hibernates, although another copy was
+// accepted.
 func testRefusalReportsAcceptance(s *scene) {
 	e := s.signCall(nil, "slow")
 	s.setVacantState(lifecycle.Hibernating)
@@ -134,7 +135,7 @@ func testDeadExecutor(s *scene) {
 	s.wantRuns(e, 0)
 }
 
-// With the host's real keys, the day ends, the retention passes, and the key is destroyed.
+// The hosts use real text keys. The day ends, the retention passes, and the day's key is destroyed.
 func testDestroyedText(s *scene) {
 	vault, err := local.Open(filepath.Join(s.t.TempDir(), "seal.key"), rand.Reader)
 	s.must(err)
@@ -199,16 +200,16 @@ func testGapInPage(s *scene) {
 	}
 }
 
-// gapStore wraps a store. hide can remove rows from each page of responses.
+// gapStore wraps a store. filterRows can remove rows from each page of responses.
 type gapStore struct {
 	store.Store
 	filterRows func([]store.Row) []store.Row
 }
 
-func (h *gapStore) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
-	rows, err := h.Store.Rows(ctx, s, from, n, d)
+func (g *gapStore) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+	rows, err := g.Store.Rows(ctx, s, from, n, d)
 	if s.Kind() == store.KindResponse {
-		rows = h.filterRows(rows)
+		rows = g.filterRows(rows)
 	}
 	return rows, err
 }

@@ -204,7 +204,8 @@ func testResetByState(s *scene) {
 	s.wantRows("reset, reset | none")
 }
 
-// Each envelope has the defect that is expected to be refused and all defects that are checked later.
+// Each envelope has the defect that is expected to be refused and all defects that are checked
+// later.
 func testResetRefusals(s *scene) {
 	s.setVacantState(lifecycle.Sunk)
 	stranger := s.newKey().ID()
@@ -221,7 +222,7 @@ func testResetRefusals(s *scene) {
 	s.wantRefusal(out, problem.ClockSkew, "")
 	s.wantChainTip(out, nil)
 	if now := s.clock.NowFunc(0)(); !out.HostTime.Equal(now) {
-		s.t.Fatalf("Now = %v, want the host's clock %v", out.HostTime, now)
+		s.t.Fatalf("HostTime = %v, want the host's clock %v", out.HostTime, now)
 	}
 	e.Time = e.Time.Add(time.Hour)
 	s.wantRefusal(s.sendReset(s.hostA, s.signAgain(e)), problem.NotAddressed, "")

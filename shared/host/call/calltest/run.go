@@ -13,8 +13,8 @@ type contractTest struct {
 	test func(s *scene)
 }
 
-// Run tests the pipeline with the stores that open returns, one for each test. open must register the
-// cleanup of its store.
+// Run tests the pipeline with the stores that openStore returns, one for each test. openStore must
+// register the cleanup of its store.
 func Run(t *testing.T, openStore func(t *testing.T) store.Store) {
 	runTests(t, openStore, func(int) bool { return true })
 }

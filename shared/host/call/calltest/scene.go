@@ -34,7 +34,7 @@ type scene struct {
 	store           *Script
 	clock           *Clock
 	texts           *Texts
-	ledger          *Ledger            // nil if calls are free, unless paid is set
+	ledger          *Ledger            // nil if calls are free, unless configureLedger is set
 	configureLedger func(*call.Config) // sets another ledger; may be nil
 	vault           custody.Vault      // vault of the hosts' real text keys; nil if texts are plain
 	opener          call.Texts         // decrypts the hosts' texts
@@ -50,7 +50,7 @@ type scene struct {
 }
 
 // gate blocks a behaviour. entered is closed when the behaviour starts, and the behaviour continues
-// when leave is closed.
+// when release is closed.
 type gate struct{ entered, release chan struct{} }
 
 func newScene(t *testing.T, inner store.Store) *scene {
@@ -114,7 +114,8 @@ func (s *scene) newHostWith(change func(*call.Config)) *call.Host {
 
 func (s *scene) hostID(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
-// runBehaviour counts the run, waits at the gate of the text if there is one, and runs the behaviour.
+// runBehaviour counts the run, waits at the gate of the text if there is one, and runs the
+// behaviour.
 func (s *scene) runBehaviour(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
@@ -170,8 +171,8 @@ func (p *pendingCall) finish() call.Outcome {
 	return <-p.outcome
 }
 
-// signCall signs a message with the current time. The message follows before, or is the first of its
-// epoch if before is nil.
+// signCall signs a message with the current time. The message follows previous, or is the first of
+// its epoch if previous is nil.
 func (s *scene) signCall(previous *envelope.Envelope, text string) *envelope.Envelope {
 	return s.signAt(previous, text, s.clock.NowFunc(0)())
 }
@@ -283,7 +284,8 @@ func encodeEnvelope(e *envelope.Envelope) string {
 	return string(envelope.AppendMessage(nil, e))
 }
 
-// wantChainTip requires that an outcome reports tip as the chain's tip. A nil tip means an empty chain.
+// wantChainTip requires that an outcome reports tip as the chain's tip. A nil tip means an empty
+// chain.
 func (s *scene) wantChainTip(out call.Outcome, tip *envelope.Envelope) {
 	s.t.Helper()
 	seq, hash := int64(1), identity.Hash{}
@@ -337,8 +339,8 @@ func (s *scene) wantRuns(e *envelope.Envelope, want int) {
 	}
 }
 
-// wantInvariants runs after each test. It requires that all prepared steps were taken, the rows are valid,
-// no envelope ran twice, and the reversed pair did not run.
+// wantInvariants runs after each test. It requires that all prepared steps were taken, the rows are
+// valid, no envelope ran twice, and the reversed pair did not run.
 func (s *scene) wantInvariants() {
 	if s.t.Failed() {
 		return

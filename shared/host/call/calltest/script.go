@@ -49,7 +49,8 @@ func CallAfter(f func()) Step {
 	}
 }
 
-// Delayed delays a call. The caller gets an error. Land makes the call later and returns its outcome.
+// Delayed delays a call. The caller gets an error. Apply makes the call later and returns its
+// outcome.
 type Delayed struct{ call func(context.Context) error }
 
 func (d *Delayed) Step(_ context.Context, do func(context.Context) error) error {
@@ -76,8 +77,8 @@ func NewScript(inner store.Store) *Script {
 	return s
 }
 
-// PrepareNext prepares steps for the next calls with a name (see Op), in order. Without a prepared step, a
-// call is passed to the wrapped store.
+// PrepareNext prepares steps for the next calls with a name (see Op), in order. Without a prepared
+// step, a call is passed to the wrapped store.
 func (s *Script) PrepareNext(name string, steps ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *Script) DropSteps() {
 	clear(s.steps)
 }
 
-// TakeCallNames returns the names of the calls since the last Trace.
+// TakeCallNames returns the names of the calls since the last TakeCallNames.
 func (s *Script) TakeCallNames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -116,8 +116,8 @@ func (s *scene) useVouchers() *Vouchers {
 	return ledger
 }
 
-// sendWithVoucher sends a call to h with a voucher, which may be empty. It returns the outcome and a function
-// that resends the call to another host.
+// sendWithVoucher sends a call to h with a voucher, which may be empty. It returns the outcome
+// and a function that resends the call to another host.
 func (s *scene) sendWithVoucher(h *call.Host, voucher, text string) (call.Outcome, func(*call.Host) call.Outcome) {
 	e := s.signCall(nil, text)
 	resend := func(h *call.Host) call.Outcome {
@@ -142,7 +142,7 @@ func testMissingVoucher(s *scene) {
 	out, _ := s.sendWithVoucher(s.hostA, "", "hi")
 	s.wantRefusal(out, problem.PaymentRequired, "")
 	if len(out.PaymentOptions) != 1 || out.Price == nil || out.Price.Flat != callPrice {
-		s.t.Fatalf("Pay = %s, Price = %+v; want a way to pay %v", out.PaymentOptions, out.Price, money.Amount(callPrice))
+		s.t.Fatalf("PaymentOptions = %s, Price = %+v; want a way to pay %v", out.PaymentOptions, out.Price, money.Amount(callPrice))
 	}
 	ledger.wantCashed(s, 0)
 	s.wantRows("none | none")

@@ -1,9 +1,9 @@
 // Package agents calls A2A agents, which need not be vacants.
 //
-// A card is fetched from the host that a person named, and all later requests go to that host, over
-// TLS unless it is this machine. An agent's data is not trusted in size, form or authorship.
-// Members that determine an answer are parsed strictly, and errors in other members are ignored. A
-// truncated text is not an answer.
+// A card is fetched from the host that a person named. All later requests go to the same host, and
+// use TLS unless the host is this machine. An agent's data is not trusted in size, form or
+// authorship. Members that determine an answer are parsed strictly, and errors in other members are
+// ignored. A truncated text is not an answer.
 package agents
 
 import (
@@ -77,15 +77,15 @@ func FetchCard(ctx context.Context, h HTTP, address string) (*Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	fetch := func(from string) (*Card, error) {
-		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: from, MaxReply: maxCardBytes})
+	fetch := func(cardURL string) (*Card, error) {
+		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: cardURL, MaxReply: maxCardBytes})
 		switch {
 		case err != nil:
 			return nil, err
 		case r.Status != http.StatusOK:
-			return nil, problem.Wrap(problem.NotFound, ErrAgentCardSchemaInvalid, "%s answers %d: %.200q", from, r.Status, r.Body)
+			return nil, problem.Wrap(problem.NotFound, ErrAgentCardSchemaInvalid, "%s answers %d: %.200q", cardURL, r.Status, r.Body)
 		}
-		return ParseCard(from, r.Body)
+		return ParseCard(cardURL, r.Body)
 	}
 	urls := cardURLs(u)
 	ownURL, hostURL := urls[0], urls[1]
@@ -130,8 +130,8 @@ func NewKeyFetcher(ctx context.Context, h HTTP) func(url string) ([]byte, error)
 // Agent is an agent that can be called. It is safe for concurrent use.
 type Agent struct {
 	Card *Card
-	// BearerToken, if not empty, is sent with each request as a bearer token. MaxPrice limits the price of
-	// a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
+	// BearerToken, if not empty, is sent with each request as a bearer token. MaxPrice limits the
+	// price of a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
 	BearerToken string
 	MaxPrice    *int64
 	// Prepare changes each request before it is sent, for example to sign it. It may be nil.
@@ -171,7 +171,7 @@ func (a *Agent) newRequest(ctx context.Context, op a2awire.Operation, params []b
 	}{"2.0", json.RawMessage(id), a2awire.MethodName(a.dialect, op), params})
 	r = outbound.Request{Method: http.MethodPost, URL: a.url, Body: body}
 	if a.isREST && err == nil {
-		r, err = a.restRequest(op, params)
+		r, err = a.newRESTRequest(op, params)
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
 	if a.dialect == a2awire.V1 {
@@ -267,8 +267,8 @@ func (a *Agent) callTask(ctx context.Context, op a2awire.Operation, id string) (
 	return t, classifyReplyError(http.StatusOK, result, err)
 }
 
-// Stream sends a message and passes the agent's answers to take, until the stream ends or take
-// returns false.
+// Stream sends a message and passes the agent's answers to handle, until the stream ends or
+// handle returns false.
 func (a *Agent) Stream(ctx context.Context, q a2awire.SendRequest, handle func(a2awire.Answer) bool) error {
 	return a.streamAnswers(ctx, a2awire.Stream, a2awire.EncodeSendParams(a.dialect, &q), handle)
 }

@@ -35,7 +35,7 @@ type Cache struct {
 }
 
 const (
-	// defaultLifetime is the default time for which a card is fresh if its server does not specify one.
+	// defaultLifetime is the time for which a card is fresh if its server does not specify a time.
 	defaultLifetime = 10 * time.Minute
 	// maxLifetime limits the time that servers may specify.
 	maxLifetime = 24 * time.Hour

@@ -81,7 +81,6 @@ func isTrue(v canon.Value) bool {
 	return v.Kind() == canon.Bool && string(v.AppendCJ(nil)) == "true"
 }
 
-// ParseCard parses a card that was fetched from a URL.
 func ParseCard(cardURL string, raw []byte) (*Card, error) {
 	limits := canon.AnswerLimits()
 	limits.Bytes = maxCardBytes
@@ -109,7 +108,7 @@ func ParseCard(cardURL string, raw []byte) (*Card, error) {
 		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), textOrNumber(member(i, "protocolVersion"))})
 	}
 	if len(c.Interfaces) == 0 && member(v, "url").Text() != "" {
-		c.Interfaces = interfacesV03(v)
+		c.Interfaces = parseInterfacesV03(v)
 	}
 	for _, s := range member(v, "skills").Items() {
 		skill := Skill{ID: member(s, "id").Text(), Name: member(s, "name").Text()}
@@ -118,9 +117,9 @@ func ParseCard(cardURL string, raw []byte) (*Card, error) {
 		}
 		c.Skills = append(c.Skills, skill)
 	}
-	for what, missing := range map[string]bool{"name": c.Name == "", "supportedInterfaces or url": len(c.Interfaces) == 0} {
-		if missing {
-			return nil, problem.Wrap(problem.Untrusted, ErrAgentCardSchemaInvalid, "the agent's card has no %s", what)
+	for memberName, isMissing := range map[string]bool{"name": c.Name == "", "supportedInterfaces or url": len(c.Interfaces) == 0} {
+		if isMissing {
+			return nil, problem.Wrap(problem.Untrusted, ErrAgentCardSchemaInvalid, "the agent's card has no %s", memberName)
 		}
 	}
 	return c, nil
@@ -140,7 +139,7 @@ func (c *Card) readPrice(params canon.Value) {
 	}
 }
 
-func interfacesV03(v canon.Value) []Interface {
+func parseInterfacesV03(v canon.Value) []Interface {
 	version := textOrNumber(member(v, "protocolVersion"))
 	version = cmp.Or(version, "0.3")
 	binding := member(v, "preferredTransport").Text()
@@ -152,9 +151,9 @@ func interfacesV03(v canon.Value) []Interface {
 	return interfaces
 }
 
-// chooseInterface returns the first JSON-RPC address, for A2A 1.x or 0.x, that this client may use. The
-// address must be at the host of the card and use TLS, unless the host is this machine. The error is
-// about the first JSON-RPC address.
+// chooseInterface returns the first JSON-RPC address, for A2A 1.x or 0.x, that this client may use.
+// The address must be at the host of the card and use TLS, unless the host is this machine. The
+// error is about the first JSON-RPC address.
 func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error) {
 	var firstErr error
 	for _, i := range c.Interfaces {
@@ -182,8 +181,8 @@ func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, 
 	default:
 		return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent supports A2A version %.20q at %.80q: expected 1.0 or 0.3", i.Version, i.URL)
 	}
-	cardURL, fromErr := url.Parse(c.url)
-	if u, err := url.Parse(i.URL); err == nil && (fromErr != nil || u.Host != cardURL.Host) {
+	cardURL, cardURLErr := url.Parse(c.url)
+	if u, err := url.Parse(i.URL); err == nil && (cardURLErr != nil || u.Host != cardURL.Host) {
 		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected one at its own host; the agent's operator sets the URL of its card", cardURL.Host, u.Host)
 	}
 	u, err := ParseURL(i.URL)
@@ -203,10 +202,11 @@ type Signature struct {
 	Reason   string `json:"reason,omitempty"` // reason why it is not verified
 }
 
-// signedForms returns the forms in which cards are signed, without their signatures. Four forms follow
-// RFC 8785: the original JSON, the JSON without empty members, and the members of A2A 1.0 with and
-// without the security schemes, which the JavaScript SDK loses. Two forms, which earlier versions of
-// the SDKs signed, follow Python's json.dumps: the members of 1.0 and the members of 0.3.
+// signedForms returns the forms in which cards are signed, without their signatures. Four forms
+// follow RFC 8785: the original JSON, the JSON without empty members, and the members of A2A 1.0
+// with and without the security schemes, which the JavaScript SDK loses. Two forms, which earlier
+// versions of the SDKs signed, follow Python's json.dumps: the members of 1.0 and the members of
+// 0.3.
 func (c *Card) signedForms() [][]byte {
 	var allMembers, membersV1, membersV03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -297,8 +297,8 @@ func isEmpty(v canon.Value) bool {
 	return v.Kind() == canon.Null
 }
 
-// CheckSignatures checks the signatures of a card. keys returns the key set at a URL. It is called only
-// for URLs of the card's own host.
+// CheckSignatures checks the signatures of a card. fetchKeySet returns the key set at a URL. It is
+// called only for URLs of the card's own host.
 func (c *Card) CheckSignatures(fetchKeySet func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
 	payloads := c.signedForms()
@@ -337,18 +337,19 @@ func (c *Card) checkSignature(s canon.Value, payloads [][]byte, fetchKeySet func
 	return result
 }
 
-// newVerifier returns a function that verifies signatures with a key, which is either the id of the card's
-// vacant or a key in a key set at the card's host. If there is no such key, it returns the reason.
+// newVerifier returns a function that verifies signatures with a key, which is either the id of the
+// card's vacant or a key in a key set at the card's host. If there is no usable key, verify is nil
+// and reason is set.
 func (c *Card) newVerifier(alg, kid, jku string, fetchKeySet func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""
 	}
 	u, err := ParseURL(jku)
-	cardURL, fromErr := url.Parse(c.url)
+	cardURL, cardURLErr := url.Parse(c.url)
 	switch {
 	case jku == "":
 		return nil, "it names no key that this client knows"
-	case err != nil || fromErr != nil || u.Host != cardURL.Host:
+	case err != nil || cardURLErr != nil || u.Host != cardURL.Host:
 		return nil, "its key is at another host than the card"
 	}
 	raw, err := fetchKeySet(u.String())

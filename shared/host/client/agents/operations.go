@@ -21,8 +21,8 @@ func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page
 	return p, classifyReplyError(http.StatusOK, result, err)
 }
 
-// SetPushConfig stores a push configuration of a task and returns it with the id that the agent assigned.
-// A configuration with an id replaces the earlier configuration with this id.
+// SetPushConfig stores a push configuration of a task and returns it with the id that the agent
+// assigned. A configuration with an id replaces the earlier configuration with this id.
 func (a *Agent) SetPushConfig(ctx context.Context, taskID string, c task.PushConfig) (task.PushConfig, error) {
 	return a.callPushConfig(ctx, a2awire.CreatePushConfig, a2awire.EncodePushConfig(a.dialect, taskID, &c))
 }
@@ -57,8 +57,8 @@ func (a *Agent) DeletePushConfig(ctx context.Context, taskID, id string) error {
 	return err
 }
 
-// ExtendedCard returns the card that the agent shows to callers with a key, or the public card if
-// there is no other.
+// ExtendedCard returns the card that the agent shows to callers with a key. If there is no such
+// card, it returns the public card.
 func (a *Agent) ExtendedCard(ctx context.Context) (*Card, error) {
 	result, err := a.call(ctx, a2awire.ExtendedCard, []byte("{}"))
 	var rpcErr *a2awire.RPCError

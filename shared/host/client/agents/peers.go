@@ -134,9 +134,10 @@ func (p *Peers) CardLifetime(cardURL string) time.Duration {
 	return 0
 }
 
-// FindByCapability returns the peers with a capability, the best first, or all peers for "". The capability
-// may be the id of a skill or a tag. A peer without skills and tags has every capability. Only a
-// skill improves the score. If no peer has the capability, the error has kind NotFound.
+// FindByCapability returns the peers with a capability, the best first, or all peers for "". The
+// capability may be the id of a skill or a tag. A peer without skills and tags has every
+// capability. Only a skill improves the score. If no peer has the capability, the error has kind
+// NotFound.
 func (p *Peers) FindByCapability(capability string) ([]RatedPeer, error) {
 	var rated []RatedPeer
 	for _, peer := range p.List() {

@@ -26,7 +26,7 @@ var restRoutes = map[a2awire.Operation]struct{ method, path string }{
 	a2awire.ExtendedCard: {http.MethodGet, "/extendedAgentCard"},
 }
 
-func (a *Agent) restRequest(op a2awire.Operation, params []byte) (r outbound.Request, err error) {
+func (a *Agent) newRESTRequest(op a2awire.Operation, params []byte) (r outbound.Request, err error) {
 	u, err := url.Parse(a.url)
 	if err != nil {
 		return r, err

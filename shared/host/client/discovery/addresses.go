@@ -20,9 +20,10 @@ const (
 	maxAddressBytes = 1 << 10 // bytes; a longer address is not recorded
 )
 
-// RecordAddress records in m that the address of t leads to t's vacant. It returns the vacant to which
-// the address led before, or the zero id if that is the same vacant or unknown. A name may lead to
-// another vacant after the first one was renamed or deleted, but an id never does.
+// RecordAddress records in m that the address of t leads to t's vacant. It returns the vacant to
+// which the address led before. If the address is new or has led to the same vacant, it returns the
+// zero id. A name may lead to another vacant after the first one was renamed or deleted, but an id
+// never does.
 func RecordAddress(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (previous identity.ID, err error) {
 	if t.Address == "" || len(t.Address) > maxAddressBytes {
 		return previous, nil

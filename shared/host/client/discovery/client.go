@@ -19,9 +19,9 @@ import (
 )
 
 // Client finds vacants by capability and calls them. Searching needs Registries, and calling needs
-// a Caller; other fields have defaults. The Transport of Caller is used only by Call, whereas
-// matches are called through Route. A registry learns the queries, but neither the messages nor the
-// caller. A Client is safe for concurrent use.
+// a Caller; other fields have defaults. Call uses the Transport of Caller. Matches are called
+// through Route. A registry learns the queries, but neither the messages nor the caller. A Client
+// is safe for concurrent use.
 type Client struct {
 	Caller     *dispatch.Caller
 	Registries []*registryclient.Client
@@ -79,7 +79,7 @@ func (c *Client) currentMemory() Memory {
 	return &c.unsaved
 }
 
-func (c *Client) now() time.Time {
+func (c *Client) currentTime() time.Time {
 	if c.Caller.Now == nil {
 		return time.Now()
 	}
@@ -126,29 +126,29 @@ type FailedCall struct {
 // Call calls a known target and records its card. The returned Freshness compares the card with the
 // card of the last call.
 func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Message) (dispatch.Result, Freshness, error) {
-	fresh := FirstSeen
+	freshness := FirstSeen
 	if t.Card != nil {
 		if !t.Card.Verify() {
-			return dispatch.Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
+			return dispatch.Result{}, freshness, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
 		err := c.currentMemory().Change(ctx, c.selfID(), func(m *SavedData) (changed bool) {
-			fresh, changed = m.recordCard(t.Card.VacantID, t.Card.Hash(), c.now())
+			freshness, changed = m.recordCard(t.Card.VacantID, t.Card.Hash(), c.currentTime())
 			return changed
 		})
 		if err != nil {
-			return dispatch.Result{}, fresh, err
+			return dispatch.Result{}, freshness, err
 		}
 	}
 	res, err := c.Caller.Call(ctx, t, msg)
-	return res, fresh, err
+	return res, freshness, err
 }
 
 // CallCapability finds vacants by q, chooses one by the Policy and calls it. If that vacant is
-// unavailable (closed, asleep, busy, unpaid, unknown), or accepted the call but will not answer it, the
-// next vacant is called. If a vacant may have accepted the call and its outcome is unknown, no other
-// vacant is called, because the call could then run twice. The question, which is q with msg, then stays
-// open: a repeated CallCapability resends the same call to the same vacant. NotFound means that no
-// vacant was found.
+// unavailable (closed, asleep, busy, unpaid, unknown), or accepted the call but will not answer it,
+// the next vacant is called. If a vacant may have accepted the call and its outcome is unknown, no
+// other vacant is called, because the call could then run twice. The question (q and msg) then
+// stays open, and a repeated CallCapability resends the same call to the same vacant. NotFound
+// means that no vacant was found.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {
@@ -168,8 +168,8 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// CallChosen calls the best of the choices that choose returns, like CallCapability. If the question of
-// an earlier CallChosen with the same message is still open, it does not call choose.
+// CallChosen calls the best of the choices that choose returns, like CallCapability. If the
+// question of an earlier CallChosen with the same message is still open, it does not call choose.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
 	return c.callChosen(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
@@ -223,7 +223,7 @@ func (c *Client) findOpenQuestion(ctx context.Context, question identity.Hash) (
 		o, found = r.OpenQuestions[question]
 		return false
 	})
-	if err != nil || !found || c.now().Sub(o.AskedAt) > maxOpenTime {
+	if err != nil || !found || c.currentTime().Sub(o.AskedAt) > maxOpenTime {
 		return nil, err
 	}
 	savedCard, err := card.Parse(o.Card)
@@ -239,8 +239,6 @@ func (c *Client) findOpenQuestion(ctx context.Context, question identity.Hash) (
 	return []Choice{{Match: m}}, err
 }
 
-// mayTryNext reports whether another vacant may be called after res and err: this vacant did not
-// accept the call, or accepted it and failed.
 func mayTryNext(res dispatch.Result, err error) bool {
 	if res.MayBeAccepted || problem.Is(err, problem.Canceled) {
 		return false
@@ -260,7 +258,7 @@ func mayTryNext(res dispatch.Result, err error) bool {
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match, msg envelope.Message) (dispatch.Result, error) {
 	self := c.selfID()
 	if err := c.currentMemory().Change(ctx, self, func(r *SavedData) bool {
-		now := c.now()
+		now := c.currentTime()
 		m.Freshness, _ = r.recordCard(m.ID, m.CardHash, now)
 		r.recordQuestion(question, OpenQuestion{Registry: m.Registry, Card: m.Card.Blob(), AskedAt: now})
 		return true

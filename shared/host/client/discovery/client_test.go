@@ -140,7 +140,7 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 		{"does not verify", func(_ *testing.T, r *registryclient.Match) {
 			r.CardBlob = strings.Replace(r.CardBlob, fmt.Sprintf("%x", "translate"), fmt.Sprintf("%x", "translbte"), 1)
 		}},
-		{"is of", func(t *testing.T, r *registryclient.Match) {
+		{"belongs to", func(t *testing.T, r *registryclient.Match) {
 			r.CardBlob = row(t, 99, "translate", "https://x.test").CardBlob
 		}},
 		{"has no endpoint", func(t *testing.T, r *registryclient.Match) { *r = row(t, 42, "translate", "") }},
@@ -156,12 +156,12 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 			l.Price = 7
 			r.Listing, r.ListingSource = l.Blob(), "signed"
 		}},
-		{"its listing is of", func(t *testing.T, r *registryclient.Match) {
+		{"its listing belongs to", func(t *testing.T, r *registryclient.Match) {
 			l := listing.New(dispatchtest.NewKey(t, 99).ID(), 1)
 			must(t, l.Sign(t.Context(), dispatchtest.NewKey(t, 99)))
 			r.Listing, r.ListingSource = l.Blob(), "signed"
 		}},
-		{"sent twice", func(t *testing.T, r *registryclient.Match) {
+		{"the registry returned it twice", func(t *testing.T, r *registryclient.Match) {
 			*r = row(t, 10, "translate", "https://good.test/a2a/message/send")
 		}},
 	}

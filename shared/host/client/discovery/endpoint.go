@@ -18,8 +18,8 @@ type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 
 // PersonalRoute returns the Route of a person's own machine. Strangers choose the endpoints in
 // registries' answers, so calls use HTTPS through outbound, which does not connect to private
-// networks. Exceptions are endpoints on this machine if the registry is on it, too, and endpoints
-// with the registry's scheme, host and port. roots may be nil.
+// networks. Exceptions are endpoints with the registry's scheme, host and port and, if the registry
+// is on this machine, endpoints on this machine. roots may be nil.
 func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 	direct := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
 	guarded := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).ForActor(outbound.HostActor(outbound.Stranger))}
@@ -41,8 +41,8 @@ func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 	}
 }
 
-// HostRoute returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose guard
-// gets the caller and the callee.
+// HostRoute returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose
+// guard gets the caller and the callee.
 func HostRoute(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (dispatch.Transport, error) {
 		e, err := dispatch.ParseURL(callee.Endpoint)

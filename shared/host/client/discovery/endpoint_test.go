@@ -54,20 +54,20 @@ func TestWhereARegistryMayLeadAPersonsMachine(t *testing.T) {
 		registry, endpoint, refused string
 	}{
 		{public, "https://agent.example/a2a/message/send", ""},
-		{public, "http://agent.example/a2a/message/send", "in clear"},
-		{public, "http://127.0.0.1:8080/a2a/message/send", "is this machine"},
-		{public, "https://localhost/a2a/message/send", "is this machine"},
-		{public, "https://agent.localhost./a2a/message/send", "is this machine"},
-		{public, "https://[::1]/a2a/message/send", "is this machine"},
-		{public, "https://[::ffff:127.0.0.1]/a2a/message/send", "is this machine"},
+		{public, "http://agent.example/a2a/message/send", "does not use https"},
+		{public, "http://127.0.0.1:8080/a2a/message/send", "is on this machine"},
+		{public, "https://localhost/a2a/message/send", "is on this machine"},
+		{public, "https://agent.localhost./a2a/message/send", "is on this machine"},
+		{public, "https://[::1]/a2a/message/send", "is on this machine"},
+		{public, "https://[::ffff:127.0.0.1]/a2a/message/send", "is on this machine"},
 		{public, "file:///etc/passwd", "http or https URL"},
 		{local, "http://127.0.0.1:8080/v/x/a2a/message/send", ""},
 		{local, "http://localhost:9090/a2a/message/send", ""},
 		{local, "https://agent.example/a2a/message/send", ""},
-		{local, "http://agent.example/a2a/message/send", "in clear"},
+		{local, "http://agent.example/a2a/message/send", "does not use https"},
 		{"http://registry.lan:8080", "http://registry.lan:8080/v/x/a2a/message/send", ""}, // its own
-		{"http://registry.lan:8080", "http://other.lan:8080/v/x/a2a/message/send", "in clear"},
-		{"http://registry.lan:8080", "http://registry.lan:22/a2a/message/send", "in clear"},
+		{"http://registry.lan:8080", "http://other.lan:8080/v/x/a2a/message/send", "does not use https"},
+		{"http://registry.lan:8080", "http://registry.lan:22/a2a/message/send", "does not use https"},
 	} {
 		_, err := route(c.registry, &card.Card{Endpoint: c.endpoint})
 		if c.refused == "" && err != nil || c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)) {
@@ -92,7 +92,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 		dispatchtest.WantKind(t, err, problem.Unavailable, "innocent.example: no public address was found")
 	}
 	_, err := discovery.HostRoute(nil, identity.ID{1})("https://registry.example", &card.Card{Endpoint: "http://innocent.example/"})
-	dispatchtest.WantKind(t, err, problem.Forbidden, "in clear")
+	dispatchtest.WantKind(t, err, problem.Forbidden, "does not use https")
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {

@@ -19,14 +19,14 @@ import (
 )
 
 // Query describes the vacants to find. A registry with only the reference's routes gets one of the
-// words, and the Client filters the results. For such a registry, Family is the publisher's claim,
-// and a Tag has no matches, because listings are missing.
+// words, and the Client filters the results. In these results, Family is the publisher's claim. A
+// query with a Tag has no results, because such a registry has no listings.
 type Query = registryclient.Query
 
 type SearchResult struct {
 	Matches        []Match        // in the registry's order, or by rank for several registries
 	DroppedMatches []DroppedMatch // unused results
-	RegistryErrors []error        // errors of registries
+	RegistryErrors []error        // errors of the registries that could not be searched
 	Next           string         // cursor of the next page of a single registry; "" after the last page
 }
 
@@ -169,8 +169,8 @@ func (c *Client) searchRegistry(ctx context.Context, r *registryclient.Client, q
 	return out
 }
 
-// dropDuplicates removes duplicate vacants and keeps the newest card of each. An unseen card is newer than a
-// seen card, and a seen card is newer than a card that it replaced.
+// dropDuplicates removes duplicate matches and keeps the newest card of each vacant. An unseen card
+// is considered newer than a seen card, and a seen card newer than a card that it replaced.
 func (f *SearchResult) dropDuplicates() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {
@@ -204,8 +204,8 @@ const (
 	routeCount
 )
 
-// queryRegistry searches r by the first search route that r supports. ours reports whether this is the route of
-// Vacancy's registries, whose matches need no further filter.
+// queryRegistry searches r by the first search route that r supports. isFiltered reports whether
+// this is the route of Vacancy's registries, whose matches need no further filter.
 func (c *Client) queryRegistry(ctx context.Context, r *registryclient.Client, q Query, localFilter search.Query) (p registryclient.Page, isFiltered bool, err error) {
 	c.mu.Lock()
 	firstRoute := c.routes[r.URL]

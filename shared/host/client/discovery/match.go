@@ -16,7 +16,8 @@ import (
 )
 
 // Match is a vacant found by a registry, with a verified card and an endpoint that may be called.
-// All other fields are unverified statements of the registry, except Listing if Signed is set.
+// All other fields are unverified statements of the registry, except Listing if ListingSigned is
+// set.
 type Match struct {
 	ID       identity.ID
 	Card     card.Card
@@ -76,7 +77,7 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 	}
 	out := Match{
 		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], fallbackURLs: urls[1:], Registry: registryURL, route: route,
-		State: m.State, Score: min(max(m.Score, 0), 1), DeclaredCapabilities: m.DeclaredList(), Family: m.Family,
+		State: m.State, Score: min(max(m.Score, 0), 1), DeclaredCapabilities: m.ParseDeclaredCapabilities(), Family: m.Family,
 	}
 	if m.Rank != nil {
 		out.Rank = min(max(*m.Rank, 0), 1)
@@ -94,7 +95,8 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 }
 
 // readListing returns the listing of a match and whether the vacant signed it. It rejects a listing
-// that claims a signature but does not verify, because its price or tags could be from another party.
+// that claims a signature but does not verify, because its price or tags could be from another
+// party.
 func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil

@@ -26,8 +26,8 @@ type Memory interface {
 type SavedData struct {
 	// Cards contains the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
-	// OpenQuestions maps each question under way to its vacant. A repeated question must go to the same
-	// vacant, because otherwise two vacants might work on it.
+	// OpenQuestions maps each question under way to its vacant. A repeated question must go to the
+	// same vacant, because otherwise two vacants might work on it.
 	OpenQuestions map[identity.Hash]OpenQuestion `json:"open,omitempty"`
 	// Addresses maps the addresses that were called by name to their vacants.
 	Addresses map[string]SeenVacant `json:"addresses,omitempty"`
@@ -39,8 +39,8 @@ type SeenCard struct {
 	Hash        identity.Hash   `json:"hash"`
 	SeenAt      time.Time       `json:"at"`
 	OlderHashes []identity.Hash `json:"older,omitempty"` // newest first
-	// ReportedOlder is the hash of the older card that the last call used and that was reported as Outdated. It
-	// is zero if the last call used the newest card.
+	// ReportedOlder is the hash of the older card that the last call used and that was reported as
+	// Outdated. It is zero if the last call used the newest card.
 	ReportedOlder identity.Hash `json:"told,omitzero"`
 }
 
@@ -131,8 +131,8 @@ func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.T
 	}
 }
 
-// decodeLimits limit the encoded form: maxOpenQuestions cards of the largest size, in base64, and the
-// hashes.
+// decodeLimits limit the encoded form: maxOpenQuestions cards of the largest size, in base64, and
+// the hashes.
 var decodeLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
 // MaxSavedBytes is the size limit of encoded SavedData in bytes.

@@ -23,13 +23,13 @@ const (
 	maxPromptWords = 256
 )
 
-// RankByPrompt sorts matches by how well they fit a prompt, which does not leave this machine. It
-// omits matches that share no word with the prompt.
+// RankByPrompt sorts matches by how well they fit a prompt. The prompt does not leave this machine.
+// Matches that share no word with the prompt are omitted.
 //
 // The weight of a word is higher the fewer vacants have it, so that "the" and "please" hardly
-// count. The value of a word in a vacant is search.Points for a complete word or a prefix, and half
-// of that for a common stem ("translate", "translation"). Claimed words count at most a third, as
-// in a search.
+// count. A word in a vacant has the value search.Points if it matches completely or as a prefix,
+// and half the points of a prefix if only the stem matches ("translate", "translation"). Claimed
+// words count at most a third, as in a search.
 func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 	if p == nil {
 		p = ByUCB
@@ -59,18 +59,18 @@ func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 	var ranked []PromptMatch
 	for i := range matches {
 		f := PromptMatch{Match: matches[i]}
-		var sharedWords []int
+		var wordIndexes []int
 		for w := range words {
 			if values[w][i] > 0 {
 				f.Fit += weights[w] * values[w][i] / totalWeight
-				sharedWords = append(sharedWords, w)
+				wordIndexes = append(wordIndexes, w)
 			}
 		}
-		if len(sharedWords) == 0 {
+		if len(wordIndexes) == 0 {
 			continue
 		}
-		slices.SortStableFunc(sharedWords, func(a, b int) int { return cmp.Compare(weights[b]*values[b][i], weights[a]*values[a][i]) })
-		for _, w := range sharedWords {
+		slices.SortStableFunc(wordIndexes, func(a, b int) int { return cmp.Compare(weights[b]*values[b][i], weights[a]*values[a][i]) })
+		for _, w := range wordIndexes {
 			f.SharedWords = append(f.SharedWords, words[w])
 		}
 		f.Rating = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// hostReply is a host's reply, parsed without trust: members that violate the protocol are treated as
-// absent. The signed messages in a reply are verified later, by the code that uses them.
+// hostReply is a host's reply, parsed without trust: members that violate the protocol are treated
+// as absent. The signed messages in a reply are verified later, by the code that uses them.
 type hostReply struct {
 	status int // zero if the answer comes from a file
 	body   []byte
@@ -50,15 +50,15 @@ const (
 // parseReply parses any body. If the body is not one strict JSON object, the reply has no members,
 // and its detail is the beginning of the body.
 func parseReply(status int, body []byte) hostReply {
-	a := hostReply{status: status, body: body, isObject: true}
+	reply := hostReply{status: status, body: body, isObject: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
-	if err := d.Document(func(key string) error { return a.decodeMember(d, key) }); err != nil {
+	if err := d.Document(func(key string) error { return reply.decodeMember(d, key) }); err != nil {
 		return hostReply{status: status, body: body, detail: string(body[:min(len(body), 2*maxQuotedBytes)])}
 	}
-	if a.state == stateTooOld {
-		a.state, a.tooOld = stateUnknown, true
+	if reply.state == stateTooOld {
+		reply.state, reply.tooOld = stateUnknown, true
 	}
-	return a
+	return reply
 }
 
 func (a *hostReply) decodeMember(d *canon.Decoder, key string) (err error) {
@@ -147,14 +147,14 @@ func decodeOptional[T any](d *canon.Decoder, k canon.Kind, decode func() (T, err
 
 func decodeLaxHash(d *canon.Decoder) (identity.Hash, bool, error) {
 	s, err := decodeOptional(d, canon.String, d.String)
-	h, herr := identity.ParseHash(s)
-	return h, herr == nil, err
+	h, parseErr := identity.ParseHash(s)
+	return h, parseErr == nil, err
 }
 
 func decodeLaxTime(d *canon.Decoder) (time.Time, error) {
 	s, err := decodeOptional(d, canon.String, d.String)
-	t, terr := canon.ParseTime(s)
-	if terr != nil {
+	t, parseErr := canon.ParseTime(s)
+	if parseErr != nil {
 		return time.Time{}, err
 	}
 	return t, err
@@ -193,16 +193,16 @@ func (a hostReply) isBelowFloor() bool {
 	return a.isConflict() && !a.floor.IsZero() && (a.code == problem.BelowFloor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// isSeqTaken reports whether a reference host has already accepted an envelope with sequence number seq.
-// The only sign of this is that the last sequence number in the host's refusal is seq (PROTOCOL §23
-// A5).
+// isSeqTaken reports whether a reference host has already accepted an envelope with sequence number
+// seq. The only sign of this is that the last sequence number in the host's refusal is seq
+// (PROTOCOL §23 A5).
 func (a hostReply) isSeqTaken(seq int64) bool {
 	return a.isConflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
-// isInconclusive reports whether the same bytes must be sent again, because the host failed without
-// reporting the fate of the envelope.
+// isInconclusive reports whether the host failed without reporting the fate of the envelope. The
+// same bytes must then be sent again.
 func (a hostReply) isInconclusive() bool {
 	status := a.status
 	if status == 0 {
@@ -223,23 +223,23 @@ func (a hostReply) isRouteMissing() bool {
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
-// kindOf returns the kind of a refusal: the kind of the host's code if it matches the status,
-// otherwise a kind with this status.
-func kindOf(a hostReply) problem.Kind {
+// kindOf returns the kind of a refusal. It is the kind of the host's code if it matches the status,
+// and otherwise a kind with this status.
+func kindOf(reply hostReply) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
 	for _, k := range problem.Kinds() {
 		row := k.Forms()
-		if row.Code == a.code && (a.status == 0 || row.HTTPStatus == a.status) {
+		if row.Code == reply.code && (reply.status == 0 || row.HTTPStatus == reply.status) {
 			return kindForCaller(k)
 		}
-		if !found && row.HTTPStatus == a.status && k != problem.Usage {
+		if !found && row.HTTPStatus == reply.status && k != problem.Usage {
 			byStatus, found = k, true
 		}
 	}
 	switch {
-	case a.status == 0 || found:
-	case a.status >= 300 && a.status < 500:
+	case reply.status == 0 || found:
+	case reply.status >= 300 && reply.status < 500:
 		byStatus = problem.Forbidden
 	}
 	return kindForCaller(byStatus)

@@ -180,8 +180,8 @@ func TestKindsOfRefusals(t *testing.T) {
 }
 
 func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
-	r := run{st: State{RequestTip: Point{5, identity.Hash{5}}}}
-	if p, ok := r.st.LastAnswered(0); !ok || p.Seq != 5 {
+	r := run{state: State{RequestTip: Point{5, identity.Hash{5}}}}
+	if p, ok := r.state.LastAnswered(0); !ok || p.Seq != 5 {
 		t.Errorf("LastAnswered() of an earlier program's state = %v, %t, want its last call", p, ok)
 	}
 	for n := range int64(20) {
@@ -192,11 +192,11 @@ func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
 		r.addOutcome(CallOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
 		r.addOutcome(CallOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
 	}
-	if len(r.st.Answered) != maxAnswered {
-		t.Errorf("%d calls are stored, want %d", len(r.st.Answered), maxAnswered)
+	if len(r.state.Answered) != maxAnswered {
+		t.Errorf("%d calls are stored, want %d", len(r.state.Answered), maxAnswered)
 	}
 	for seq, want := range map[int64]int64{0: 20, 20: 20, 19: 19, 1: 0, 21: 0} {
-		if p, ok := r.st.LastAnswered(seq); p.Seq != want || ok != (want > 0) {
+		if p, ok := r.state.LastAnswered(seq); p.Seq != want || ok != (want > 0) {
 			t.Errorf("LastAnswered(%d) = %v, %t, want %d", seq, p, ok, want)
 		}
 	}

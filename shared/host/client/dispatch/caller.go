@@ -30,14 +30,14 @@ type Caller struct {
 	// generators. If it is false, Call returns a StuckError with RemedyReset, and a person decides.
 	AutoReset bool
 	// MaxTries limits how often the same bytes are posted while replies are inconclusive (default 6).
-	// Patience limits the wait for the answer to an accepted call (default 45 s, which exceeds a
+	// AnswerTimeout limits the wait for the answer to an accepted call (default 45 s, which exceeds a
 	// host's deadline and grace).
 	MaxTries      int
 	AnswerTimeout time.Duration
 
-	// MaxDueWait replaces Patience if it is larger and the host reports the time by which the call
-	// will be decided. The Caller then waits until that time and passes it, converted to its own
-	// clock, to OnDue. OnDue may be nil.
+	// MaxDueWait replaces AnswerTimeout if MaxDueWait is larger and the host reports the time by which
+	// the call will be decided (the due time). OnDue, if not nil, gets the due time, converted to the
+	// Caller's clock. The Caller then waits until the due time, at most MaxDueWait.
 	MaxDueWait time.Duration
 	OnDue      func(due time.Time)
 	// MaxTime limits an operation, excluding the waits for another session of the pair and for the
@@ -77,8 +77,8 @@ const (
 	firstPause = 200 * time.Millisecond
 	maxPause   = 5 * time.Second
 
-	// maxSkew is the largest clock error that is corrected by the host's time. A person must
-	// correct a larger one, because a lying host must not choose the times that are signed.
+	// maxSkew is the largest clock error that is corrected by the host's time. A person must correct a
+	// larger error, because a lying host must not choose the times that are signed.
 	maxSkew = time.Hour
 	// maxResetSkew is the largest difference between the signed time of a reset and the host's clock
 	// (PROTOCOL §9).
@@ -102,13 +102,13 @@ type Result struct {
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	CutReason string // reason why Reply is incomplete (LateOutcome.CutReason)
+	CutReason string // reason why Reply is incomplete (CallOutcome.CutReason)
 	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, or 0.
 	Status int
-	// PaymentOptions lists the ways to pay for a call that the host refused with 402: key, link, free, or
-	// credit if an account pays whose balance is too low.
+	// PaymentOptions lists the ways to pay for a call that the host refused with 402: key, link, free,
+	// or credit if an account pays whose balance is too low.
 	PaymentOptions []string
 
 	// Due is the time by which, according to the host, a call under way will be decided. It is zero
@@ -121,8 +121,9 @@ type Result struct {
 	RequestCount int           // number of requests
 	IsReset      bool          // whether the chain was reset
 
-	// MayBeAccepted is set if the call is not settled and the target may have accepted it, so that it may
-	// run or have run. If it is not set after an error, another vacant can be called.
+	// MayBeAccepted is set if the call is not settled and the target may have accepted it. The call
+	// may then run or have run. If MayBeAccepted is not set after an error, another vacant can be
+	// called.
 	MayBeAccepted bool
 
 	LateOutcomes []CallOutcome // outcomes of earlier calls, learned in this operation
@@ -132,13 +133,13 @@ type Result struct {
 
 // run is one operation on one pair.
 type run struct {
-	c        *Caller
-	t        Target
+	caller   *Caller
+	target   Target
 	callURLs callURLs
 	self     identity.ID
 	session  Session
-	st       State
-	res      *Result
+	state    State
+	result   *Result
 
 	callKey          string                 // idempotency key of the call in hand
 	isCall           bool                   // whether the operation is a Call, which must determine the fate of the call in hand
@@ -156,7 +157,7 @@ type run struct {
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
-	res := Result{StartedAt: c.now()}
+	res := Result{StartedAt: c.currentTime()}
 	self := c.Signer.ID()
 	t, err := t.validate(self)
 	if err != nil {
@@ -171,29 +172,29 @@ func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context
 	if err != nil {
 		return res, lockError(ctx, t, err)
 	}
-	r := &run{c: c, t: t, callURLs: urls, self: self, session: s, res: &res, askedHashes: map[identity.Hash]bool{}, unlimitedCtx: ctx}
+	r := &run{caller: c, target: t, callURLs: urls, self: self, session: s, result: &res, askedHashes: map[identity.Hash]bool{}, unlimitedCtx: ctx}
 	if c.MaxTime > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.MaxTime)
 		defer cancel()
 	}
-	if r.st, err = s.Load(); err == nil {
+	if r.state, err = s.Load(); err == nil {
 		err = f(ctx, r)
-		res.LateOutcomes = append(res.LateOutcomes, r.st.UnreturnedOutcomes...)
+		res.LateOutcomes = append(res.LateOutcomes, r.state.UnreturnedOutcomes...)
 	}
 	res.MayBeAccepted = res.Fate == "" && r.isInDoubt()
-	res.Duration = c.now().Sub(res.StartedAt)
-	if cerr := s.Close(); err == nil {
-		err = cerr
+	res.Duration = c.currentTime().Sub(res.StartedAt)
+	if closeErr := s.Close(); err == nil {
+		err = closeErr
 	}
 	return res, err
 }
 
-// isInDoubt reports whether the target may have accepted the call in hand: an envelope posted in this
-// operation, or an envelope of the call that is listed as overtaken or acceptable.
+// isInDoubt reports whether the target may have accepted the call in hand: an envelope posted in
+// this operation, or an envelope of the call that is listed as overtaken or acceptable.
 func (r *run) isInDoubt() bool {
 	isOfCall := func(e envelope.Envelope) bool { return r.callKey != "" && e.IdempotencyKey == r.callKey }
-	return r.mayBeAccepted || slices.ContainsFunc(r.st.Overtaken, isOfCall) || slices.ContainsFunc(r.st.Acceptable, isOfCall)
+	return r.mayBeAccepted || slices.ContainsFunc(r.state.Overtaken, isOfCall) || slices.ContainsFunc(r.state.Acceptable, isOfCall)
 }
 
 // ErrBusy is in the error chain if another session held the pair for too long.
@@ -209,21 +210,21 @@ func lockError(ctx context.Context, t Target, err error) error {
 	return err
 }
 
-func (c *Caller) now() time.Time {
+func (c *Caller) currentTime() time.Time {
 	if c.Now == nil {
 		return time.Now()
 	}
 	return c.Now()
 }
 
-func (c *Caller) rand() io.Reader {
+func (c *Caller) randReader() io.Reader {
 	if c.Rand == nil {
 		return rand.Reader
 	}
 	return c.Rand
 }
 
-func (c *Caller) tries() int {
+func (c *Caller) tryLimit() int {
 	return cmp.Or(c.MaxTries, DefaultTries)
 }
 
@@ -233,17 +234,17 @@ func (c *Caller) waitLimit() time.Duration {
 
 func (r *run) save() error {
 	// After an error the operation must end, because memory and storage differ.
-	if err := r.session.Save(r.st); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be stored", r.t.Name)
+	if err := r.session.Save(r.state); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "the state of the calls to %s could not be stored", r.target.Name)
 	}
 	return nil
 }
 
-func (r *run) addUndetermined(s string) { r.res.Undetermined = append(r.res.Undetermined, s) }
+func (r *run) addUndetermined(s string) { r.result.Undetermined = append(r.result.Undetermined, s) }
 
 func (c *Caller) newIdempotencyKey() (string, error) {
 	var u [16]byte
-	if _, err := io.ReadFull(c.rand(), u[:]); err != nil {
+	if _, err := io.ReadFull(c.randReader(), u[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an idempotency key")
 	}
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // a random UUID, like the reference's

@@ -1,14 +1,14 @@
 // Package dispatch is the client side of calls: it signs an envelope, saves it, posts it, verifies
 // the answer and settles the call (PROTOCOL §16).
 //
-// A Caller calls given targets. Package discovery finds targets. A pair is a caller and a target. Its
-// call in hand is the call that was begun and whose outcome has not been returned, unless the call was
-// refused or given up. The fate of an envelope is whether the host accepted it and how its call ended. A
-// listed envelope is one whose fate is not known yet. "The reference" is the reference implementation of
-// the protocol, whose hosts lack some routes and do not store answers.
+// A Caller calls given targets. Package discovery finds targets. A pair is a caller and a target.
+// The call in hand of a pair is the last begun call, until its outcome is returned or it is refused
+// or given up. The fate of an envelope is whether the host accepted it and how its call ended. A
+// listed envelope is an envelope whose fate is not known yet. "The reference" is the reference
+// implementation of the protocol, whose hosts lack some routes and do not store answers.
 //
 // An envelope is saved before it is sent. Every signed envelope remains listed until its fate is
-// known, and is not resent after another envelope took its position. An answer is accepted only if
+// known. It is not resent after another envelope took its position. An answer is accepted only if
 // the target signed it for this caller and this request, at the next position of the response
 // chain.
 //
@@ -28,7 +28,7 @@
 //
 // A crash after step 4 leaves the signed bytes: the same call sends the same bytes and gets the
 // same answer. A crash before step 4 leaves no trace, and a crash after step 7 leaves no outcome.
-// The same call is then a new one.
+// In these two cases, the same call is a new one.
 //
 // # Errors
 //

@@ -20,41 +20,40 @@ type streamer interface {
 }
 
 func (r *run) remainingWait(due time.Time) time.Duration {
-	rest := r.c.waitLimit() - r.waitedTime
-	if due.IsZero() || r.c.MaxDueWait == 0 {
+	rest := r.caller.waitLimit() - r.waitedTime
+	if due.IsZero() || r.caller.MaxDueWait == 0 {
 		return rest
 	}
-	due = due.Add(-r.st.ClockOffset)
-	if r.c.OnDue != nil {
-		r.c.OnDue(due)
+	due = due.Add(-r.state.ClockOffset)
+	if r.caller.OnDue != nil {
+		r.caller.OnDue(due)
 	}
-	return max(rest, min(due.Sub(r.c.now())+dueMargin, r.c.MaxDueWait-r.waitedTime))
+	return max(rest, min(due.Sub(r.caller.currentTime())+dueMargin, r.caller.MaxDueWait-r.waitedTime))
 }
 
 // awaitAnswer waits before an accepted call is resent. If the host streams the call, awaitAnswer
-// returns when the stream ends. It pauses instead if the host does not stream, or if the last stream
-// ended before the answer was stored.
+// returns when the stream ends. It pauses instead if the host does not stream, or if the last
+// stream ended before the answer was stored.
 func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, remaining time.Duration, pendingReplies int) error {
-	transport, ok := r.c.Transport.(streamer)
+	transport, ok := r.caller.Transport.(streamer)
 	if !ok || r.streamRefused || r.lastWaitStreamed {
 		r.lastWaitStreamed = false
 		return r.pause(ctx, pendingReplies)
 	}
 	r.lastWaitStreamed = true
-	start := r.c.now()
+	start := r.caller.currentTime()
 	streamCtx, cancel := context.WithTimeout(ctx, remaining)
 	err := r.streamAnswer(streamCtx, transport, e)
 	cancel()
-	r.waitedTime += r.c.now().Sub(start)
+	r.waitedTime += r.caller.currentTime().Sub(start)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return r.pause(ctx, pendingReplies)
 }
 
-// streamAnswer sends an accepted call as an A2A stream, and returns when the stream ends. It discards the
-// content, because the following resend gets the answer.
 func (r *run) streamAnswer(ctx context.Context, transport streamer, e *envelope.Envelope) error {
+	// The content of the stream is discarded, because the following resend gets the answer.
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),
 		"params": json.RawMessage(a2awire.EncodeSendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.EnvelopeMessage(e)})),

@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// GuardedTransport is the Transport to endpoints that a stranger chose. It uses outbound, which does not
-// connect to private networks. Hosts use only GuardedTransport. Client determines on whose behalf requests
-// are sent. A GuardedTransport is safe for concurrent use.
+// GuardedTransport is the Transport to endpoints that a stranger chose. It uses outbound, which
+// does not connect to private networks. Hosts use only GuardedTransport. Client determines on whose
+// behalf requests are sent. A GuardedTransport is safe for concurrent use.
 type GuardedTransport struct{ Client outbound.ActorClient }
 
 func (g GuardedTransport) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {

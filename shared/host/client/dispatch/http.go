@@ -19,9 +19,10 @@ import (
 )
 
 // HTTP is the Transport and Getter of a person's own machine, also for requests to registries of
-// that person's choice. It does not follow redirects, limits time and size, and connects to
-// loopback and private addresses, because the person chooses the targets. If a stranger chooses
-// them, for example in a registry's answer, use GuardedTransport. HTTP is safe for concurrent use.
+// that person's choice. It does not follow redirects, and limits time and size. It connects to
+// loopback and private addresses, because the person chooses the targets. If a stranger chooses the
+// targets, for example in a registry's answer, use GuardedTransport. HTTP is safe for concurrent
+// use.
 type HTTP struct {
 	client *http.Client
 }
@@ -93,9 +94,9 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 // Open sends a request whose answer is read from the returned body. ctx is the only time limit, and
 // the caller must limit the size and close the body.
 func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
-	withoutTimeout := *h.client
-	withoutTimeout.Timeout = 0
-	return doRequest(ctx, &withoutTimeout, r)
+	clientWithoutTimeout := *h.client
+	clientWithoutTimeout.Timeout = 0
+	return doRequest(ctx, &clientWithoutTimeout, r)
 }
 
 func doRequest(ctx context.Context, client *http.Client, r outbound.Request) (*http.Response, error) {

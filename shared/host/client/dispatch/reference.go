@@ -67,7 +67,7 @@ func (p *referencePoint) UnmarshalCanon(d *canon.Decoder) error {
 		}
 	}
 	if (p.Seq == 0) != p.Hash.IsZero() {
-		return problem.Invalid("last_hash_hex", "the hash of the last envelope, and zeros or nothing with last_seq 0", p.Hash.String())
+		return problem.Invalid("last_hash_hex", "the hash of the last envelope, or zeros, '' or null if last_seq is 0", p.Hash.String())
 	}
 	return nil
 }

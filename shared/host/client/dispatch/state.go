@@ -24,38 +24,39 @@ type State struct {
 	RequestTip  Point // last settled call
 	ResponseTip Point // last verified answer in the chain
 
-	// Sent contains every envelope signed for the sequence number after Request, the oldest first.
+	// Sent contains every envelope signed for the sequence number after RequestTip, the oldest first.
 	// The envelope that the host accepted is recognized by its hash.
 	Sent []envelope.Envelope
 	// Overtaken contains envelopes that another envelope or a reset has replaced. The host is asked
 	// for their fates, but they are never resent.
 	Overtaken []envelope.Envelope
-	// Acceptable contains envelopes that the host does not know but may still accept: a call refused as
-	// signed ahead of the clock, or a first call later than the floor. They are asked for after the
-	// next settlement.
+	// Acceptable contains envelopes that the host does not know but may still accept: a call refused
+	// as signed ahead of the clock, or a first call later than the floor. The host is asked for their
+	// fates after the next settlement.
 	Acceptable []envelope.Envelope
 	// PendingReset is a signed chain reset that is not confirmed.
 	PendingReset *envelope.Envelope
 
-	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty after the outcome
-	// of the call was returned, or the call was refused or given up.
+	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty after the
+	// outcome of the call was returned, or the call was refused or given up.
 	CallKey string
 
 	LastSignedTime time.Time     // latest time ever signed for this target
 	ClockOffset    time.Duration // how far the host's clock is ahead of ours, according to the host
 
-	BindsAnswers bool  // whether the target has bound an answer to its request, and so must always do so
+	BindsAnswers bool  // whether the target has bound an answer to its request, and so must bind all answers
 	LostAnswers  int64 // number of accepted calls with lost answers, which may leave gaps (PROTOCOL §23 A9)
 
-	// ThreadID is the context id of the last signed call that had one and whose Caller.ContextID was not
-	// AnyThread, or "".
+	// ThreadID is the context id of the last call that was signed with a Caller.Thread other than
+	// AnyThread and had a context id. It may be "".
 	ThreadID string
 
 	// Answered contains the last answered calls, at most maxAnswered, the newest last.
 	Answered []Point
 
-	// UnreturnedOutcomes contains outcomes that were learned but not returned yet: the outcome of the call in hand,
-	// in case of a crash before Call returns, and the outcomes of calls that were given up.
+	// UnreturnedOutcomes contains outcomes that were learned but not returned yet: the outcome of the
+	// call in hand, in case of a crash before Call returns, and the outcomes of calls that were given
+	// up.
 	UnreturnedOutcomes []CallOutcome
 }
 
@@ -69,7 +70,6 @@ const (
 	AnswerLost Fate = "lost"       // accepted by a host that cannot return the answer
 )
 
-// CallOutcome is the outcome of a call.
 type CallOutcome struct {
 	Request   envelope.Envelope
 	Fate      Fate
@@ -90,9 +90,9 @@ const MaxListed = 64
 // maxAnswered limits the answered calls that a caller can review later.
 const maxAnswered = 16
 
-// LastAnswered returns the newest answered call with sequence number seq. If seq is 0, it returns the
-// newest answered call. The state of an earlier program version contains only the last settled call,
-// which may have no answer.
+// LastAnswered returns the newest answered call with sequence number seq. If seq is 0, it returns
+// the newest answered call. The state of an earlier program version contains only the last settled
+// call, which may have no answer.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	points := s.Answered
 	if len(points) == 0 && s.RequestTip.Seq > 0 {
@@ -122,8 +122,8 @@ func (s *State) anyCallEnvelope() *envelope.Envelope {
 	if e := s.callEnvelope(); e != nil || s.CallKey == "" {
 		return e
 	}
-	if l := s.callOutcome(); l != nil {
-		return &l.Request
+	if outcome := s.callOutcome(); outcome != nil {
+		return &outcome.Request
 	}
 	for _, list := range [][]envelope.Envelope{s.Acceptable, s.Overtaken} {
 		for i := range list {
@@ -157,7 +157,6 @@ func (s *State) findListed(h identity.Hash) *envelope.Envelope {
 	return nil
 }
 
-// advance advances the chains to a decided call and, if its answer is known, to the answer.
 func (s *State) advance(call Point, answer *Point) {
 	if answer != nil {
 		s.ResponseTip = *answer
@@ -166,7 +165,8 @@ func (s *State) advance(call Point, answer *Point) {
 	s.moveAllToOvertaken(call.Hash)
 }
 
-// moveAllToOvertaken moves all listed envelopes to Overtaken, except the envelope with hash h, which it drops.
+// moveAllToOvertaken moves all listed envelopes to Overtaken, except the envelope with hash h,
+// which it drops.
 func (s *State) moveAllToOvertaken(h identity.Hash) {
 	listed := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
 	s.Overtaken = removeEnvelope(listed, h)
@@ -213,8 +213,8 @@ func (s *State) recordSignedTime(t time.Time) {
 	}
 }
 
-// setClockOffset sets the difference to the host's clock. Corrections are never added, because two
-// corrections of one error would double it.
+// setClockOffset replaces the difference to the host's clock. It does not add to the old
+// difference, because two corrections of one error would double it.
 func (s *State) setClockOffset(hostTime, now time.Time) {
 	s.ClockOffset = hostTime.Sub(now).Truncate(time.Microsecond)
 	if s.LastSignedTime.After(hostTime) {

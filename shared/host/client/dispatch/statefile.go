@@ -49,21 +49,21 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		dst = append(canon.AppendTime(append(dst, '"'), s.LastSignedTime), '"')
 	}
 	dst = fmt.Appendf(dst, ",\n\"ahead_us\": %d,\n\"bound\": %t,\n\"lost\": %d,\n\"late\": [", s.ClockOffset.Microseconds(), s.BindsAnswers, s.LostAnswers)
-	for i, l := range s.UnreturnedOutcomes {
+	for i, outcome := range s.UnreturnedOutcomes {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendEnvelope(append(dst, "\n{\"request\": "...), &l.Request)
-		dst = canon.AppendString(append(dst, ", \"fate\": "...), string(l.Fate))
-		dst = canon.AppendString(append(dst, ", \"detail\": "...), l.Detail)
-		if l.Code != "" {
-			dst = canon.AppendString(append(dst, ", \"code\": "...), l.Code)
+		dst = appendEnvelope(append(dst, "\n{\"request\": "...), &outcome.Request)
+		dst = canon.AppendString(append(dst, ", \"fate\": "...), string(outcome.Fate))
+		dst = canon.AppendString(append(dst, ", \"detail\": "...), outcome.Detail)
+		if outcome.Code != "" {
+			dst = canon.AppendString(append(dst, ", \"code\": "...), outcome.Code)
 		}
-		if l.CutReason != "" {
-			dst = canon.AppendString(append(dst, ", \"cut\": "...), l.CutReason)
+		if outcome.CutReason != "" {
+			dst = canon.AppendString(append(dst, ", \"cut\": "...), outcome.CutReason)
 		}
-		dst = appendEnvelope(append(dst, ", \"reply\": "...), l.Reply)
-		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", l.ReplySeq, l.ReplyHash)
+		dst = appendEnvelope(append(dst, ", \"reply\": "...), outcome.Reply)
+		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", outcome.ReplySeq, outcome.ReplyHash)
 	}
 	return append(dst, "]\n}\n"...)
 }
@@ -278,7 +278,7 @@ func decodeEnvelopes(d *canon.Decoder) (list []envelope.Envelope, err error) {
 	return list, err
 }
 
-func decodeOutcome(d *canon.Decoder) (l CallOutcome, err error) {
+func decodeOutcome(d *canon.Decoder) (outcome CallOutcome, err error) {
 	var request *envelope.Envelope
 	err = d.Object(func(key string) (err error) {
 		switch key {
@@ -287,19 +287,19 @@ func decodeOutcome(d *canon.Decoder) (l CallOutcome, err error) {
 		case "fate":
 			var f string
 			f, err = d.String()
-			l.Fate = Fate(f)
+			outcome.Fate = Fate(f)
 		case "detail":
-			l.Detail, err = d.String()
+			outcome.Detail, err = d.String()
 		case "code":
-			l.Code, err = d.String()
+			outcome.Code, err = d.String()
 		case "cut":
-			l.CutReason, err = d.String()
+			outcome.CutReason, err = d.String()
 		case "reply":
-			l.Reply, err = decodeEnvelope(d)
+			outcome.Reply, err = decodeEnvelope(d)
 		case "reply_seq":
-			l.ReplySeq, err = d.Int64()
+			outcome.ReplySeq, err = d.Int64()
 		case "reply_hash":
-			l.ReplyHash, err = decodeHash(d)
+			outcome.ReplyHash, err = decodeHash(d)
 		default:
 			err = problem.Invalid(key, "a member of a late outcome", "another")
 		}
@@ -307,18 +307,18 @@ func decodeOutcome(d *canon.Decoder) (l CallOutcome, err error) {
 	})
 	switch {
 	case err != nil:
-		return l, err
+		return outcome, err
 	case request == nil:
-		return l, problem.Invalid("request", "the envelope of a late outcome", "none")
+		return outcome, problem.Invalid("request", "the envelope of a late outcome", "none")
 	}
-	switch l.Fate {
+	switch outcome.Fate {
 	case Answered, TextGone, Unanswered, AnswerLost:
 	default:
-		return l, problem.Invalid("fate", "a fate", fmt.Sprintf("%.20q", string(l.Fate)))
+		return outcome, problem.Invalid("fate", "a fate", fmt.Sprintf("%.20q", string(outcome.Fate)))
 	}
-	if (l.Fate == Answered) != (l.Reply != nil) {
-		return l, problem.Invalid("reply", "the answer of an answered call, and of no other", string(l.Fate))
+	if (outcome.Fate == Answered) != (outcome.Reply != nil) {
+		return outcome, problem.Invalid("reply", "the answer of an answered call, and of no other", string(outcome.Fate))
 	}
-	l.Request = *request
-	return l, nil
+	outcome.Request = *request
+	return outcome, nil
 }

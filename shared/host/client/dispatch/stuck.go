@@ -24,9 +24,9 @@ type StuckError struct {
 func (s *StuckError) Unwrap() error { return s.error }
 
 func (r *run) newStuckError(remedy Remedy, kind problem.Kind, format string, args ...any) error {
-	name := r.t.Name
-	if name == r.t.ID.Short() { // the default name, by which a host finds only published vacants
-		name = cmp.Or(r.t.Address, r.t.URL)
+	name := r.target.Name
+	if name == r.target.ID.Short() { // the default name, by which a host finds only published vacants
+		name = cmp.Or(r.target.Address, r.target.URL)
 	}
 	return &StuckError{problem.New(kind, format, args...), remedy, name}
 }

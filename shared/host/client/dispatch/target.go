@@ -61,7 +61,7 @@ func (t Target) validate(self identity.ID) (Target, error) {
 			return t, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
 		if t.Card.VacantID != t.ID {
-			return t, problem.New(problem.Untrusted, "the card is of %s, not of %s", t.Card.VacantID.Short(), t.ID.Short())
+			return t, problem.New(problem.Untrusted, "the card belongs to %s, not to %s", t.Card.VacantID.Short(), t.ID.Short())
 		}
 	}
 	if err := t.ID.Check(); err != nil {
@@ -100,10 +100,10 @@ func SendURL(typedURL string) (string, error) {
 	return outbound.ReplaceSuffix(u, sendPath, sendPath).String(), nil
 }
 
-// EndpointURLs returns the URLs at which a card's endpoint may accept calls, the likeliest first. Some
-// parts of the reference post to the endpoint verbatim and others append the message path (PROTOCOL
-// §23 C4), so a card may have either form. An endpoint without a path, or with only the path of a vacant,
-// gets the message path. Any other endpoint is tried verbatim first.
+// EndpointURLs returns the URLs at which a card's endpoint may accept calls, the likeliest first.
+// Some parts of the reference post to the endpoint verbatim and others append the message path
+// (PROTOCOL §23 C4), so a card may have either form. An endpoint without a path, or with only the
+// path of a vacant, gets the message path. Any other endpoint is tried verbatim first.
 func EndpointURLs(endpoint string) ([]string, error) {
 	u, err := ParseURL(endpoint)
 	if err != nil {
@@ -161,15 +161,15 @@ func FetchTarget(ctx context.Context, g Getter, typedURL string) (Target, error)
 		return Target{}, err
 	}
 	if status != 200 {
-		a := parseReply(status, body)
-		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.safeDetail())
+		reply := parseReply(status, body)
+		return Target{}, problem.New(kindOf(reply), "GET %s: %d %s", u, status, reply.safeDetail())
 	}
 	c, hasMemory, err := parseCardAnswer(body)
 	if err != nil {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.AsError(err).Text())
 	}
 	if id, ok := IDInPath(u.Path); ok && id != c.VacantID {
-		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
+		return Target{}, problem.New(problem.Untrusted, "GET %s: the card belongs to %s", u, c.VacantID.Short())
 	}
 	send := outbound.ReplaceSuffix(parsed, sendPath, sendPath).String()
 	return Target{ID: c.VacantID, URL: send, Card: &c, Name: typedURL, HasMemory: hasMemory, Address: AddressOf(typedURL)}, nil

@@ -24,7 +24,7 @@ func TestThreads(t *testing.T) {
 		return "", res.Resumed, err
 	}
 	_, _, err := say(dispatch.LastThread, "on", "")
-	dispatchtest.WantKind(t, err, problem.Usage, "no call to demo began a thread")
+	dispatchtest.WantKind(t, err, problem.Usage, "no call to demo has started a thread")
 	first, _, err := say(dispatch.NewThread, "I am Ann", "")
 	if err != nil || !strings.HasPrefix(first, "c-") {
 		t.Fatalf("a new thread = %q, %v", first, err)

@@ -14,9 +14,9 @@ type proof struct {
 	missedAnswers int64 // number of earlier answers that never arrived
 }
 
-// verifyAnswer performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h, and
-// checks the binding: a host that bound one answer must bind all, because a middleman could
-// otherwise choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
+// verifyAnswer performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h. A
+// host that has bound one answer to its request must bind all answers. Otherwise, a middleman could
+// choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
 func (s *State) verifyAnswer(e *envelope.Envelope, h identity.Hash) (proof, error) {
 	hash, ok := e.VerifyBy(s.Target) // verify with the target's key, regardless of the claimed sender
 	switch {
@@ -37,8 +37,9 @@ func (s *State) verifyAnswer(e *envelope.Envelope, h identity.Hash) (proof, erro
 	return p, nil
 }
 
-// checkNext performs step 10: the answer must be the next one of the response chain. A host that never
-// bound an answer may have skipped one sequence number for each lost answer (PROTOCOL §23 A9).
+// checkNext performs step 10: the answer must be the next one of the response chain. A host that
+// never bound an answer may have skipped one sequence number for each lost answer (PROTOCOL §23
+// A9).
 func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.ResponseTip.Seq, Hash: s.ResponseTip.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.BindsAnswers && gap <= s.LostAnswers {

@@ -1,9 +1,9 @@
 // Package registryclient defines the JSON of a registry's routes, and a Go client for hosts of
 // Vacancy and registries of the reference.
 //
-// Only signed data is trusted: a card is returned as verified only if it verifies and has the
-// requested id, and unsigned data is marked. Answers are read within limits. An unreadable answer
-// is an error of kind Untrusted, never a partial result.
+// Only signed data is trusted. Match.VerifiedCard returns a card only if it verifies and belongs to
+// the vacant. All other fields of a Match are unverified. Answers are read within limits. An
+// unreadable answer is an error of kind Untrusted, never a partial result.
 package registryclient
 
 import (
@@ -25,9 +25,9 @@ import (
 // MaxAnswerBytes is the size limit of a registry's answer.
 const MaxAnswerBytes = 8 << 20
 
-// Transport sends one request, for example outbound.ActorClient on a host or dispatch.HTTP on a person's
-// machine. It returns every answer as a Reply. Errors are problems, of kind Unavailable if the
-// request was not sent. A Transport is safe for concurrent use.
+// Transport sends one request, for example outbound.ActorClient on a host or dispatch.HTTP on a
+// person's machine. It returns every answer as a Reply. Errors are problems. If the request was not
+// sent, the kind is Unavailable. A Transport is safe for concurrent use.
 type Transport interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
 }
@@ -42,15 +42,15 @@ type Client struct {
 	Now    func() time.Time // time of proofs; required with a Reader
 }
 
-// NormalizeURL returns a registry's base URL without trailing slashes. An invalid URL is an error of
-// kind Usage.
+// NormalizeURL returns a registry's base URL without trailing slashes. An invalid URL is an error
+// of kind Usage.
 func NormalizeURL(base string) (string, error) {
 	u, err := outbound.ParseURL(base)
 	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
 		err = problem.Invalid("registry", "a URL without ? and #", fmt.Sprintf("%.80q", base))
 	}
 	if err != nil {
-		return "", problem.Wrap(problem.Usage, err, "registry: expected an http or https URL, got %.80q", base)
+		return "", problem.Wrap(problem.Usage, err, "registry: expected an http or https URL without ? and #, got %.80q", base)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
@@ -145,8 +145,9 @@ func (c *Client) decodeAnswer(b []byte, path string, out any) error {
 type StatusError struct {
 	Status     int
 	RetryAfter string // unparsed header: seconds, a date, or ""
-	// If the registry refuses a second card with the same version (an equivocation), Known is the hash of
-	// the card that the registry has, and Sent is the hash of the refused card. Otherwise both are zero.
+	// If the registry refuses a second card with the same version (an equivocation), KnownCardHash
+	// is the hash of the card that the registry has, and RefusedCardHash is the hash of the refused
+	// card. Otherwise both are zero.
 	KnownCardHash, RefusedCardHash identity.Hash
 }
 

@@ -290,9 +290,9 @@ func TestAPublishWhoseOutcomeIsUnknownIsSentAgainAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	sig, _ := hex.DecodeString(sent.Signature)
-	e := event.Event{Type: event.Register, Actor: key.ID(), IdempotencyKey: sent.Key, Time: sent.Time, ActorSeq: 2, Signature: sig,
+	e := event.Event{Type: event.Register, Actor: key.ID(), IdempotencyKey: sent.IdempotencyKey, Time: sent.Time, ActorSeq: 2, Signature: sig,
 		Payload: event.RegisterPayload(next.Hash(), 1, key.ID(), lifecycle.Public)}
-	if follows, ok := event.ParseReplacesKey(sent.Key); !ok || follows != old.Hash() || !e.Verify() || sent.ActorSeq != 2 {
+	if follows, ok := event.ParseReplacesKey(sent.IdempotencyKey); !ok || follows != old.Hash() || !e.Verify() || sent.ActorSeq != 2 {
 		t.Errorf("sent %+v, want event 2, which says that the card follows %s", sent, old.Hash())
 	}
 }
@@ -347,7 +347,7 @@ func FuzzSearch(f *testing.F) {
 			if c, err := m.VerifiedCard(); err == nil && c.VacantID != m.ID {
 				t.Fatalf("Verified() is the card of %v, want %v", c.VacantID, m.ID)
 			}
-			_ = m.DeclaredList()
+			_ = m.ParseDeclaredCapabilities()
 		}
 	})
 }

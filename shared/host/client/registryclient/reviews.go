@@ -24,15 +24,15 @@ type Earned struct {
 
 // ReviewReceipt is a host's answer to a review that it has counted.
 type ReviewReceipt struct {
-	Target    identity.ID    `json:"target"`
-	Position  uint64         `json:"position"`            // position of the review in the target's history
-	Duplicate bool           `json:"duplicate,omitempty"` // whether the same review was counted before
-	Class     review.Class   `json:"class"`
-	Nth       int64          `json:"nth"`       // number of the review among the reviews of the target by the same party
-	Substrate string         `json:"substrate"` // public name of the substrate that answered
-	Weights   review.Ratings `json:"weights"`
-	// ScoreBefore and After are the scores of the target before and after the review. They are equal for a
-	// duplicate.
+	Target            identity.ID    `json:"target"`
+	Position          uint64         `json:"position"`            // position of the review in the target's history
+	Duplicate         bool           `json:"duplicate,omitempty"` // whether the same review was counted before
+	Class             review.Class   `json:"class"`
+	PartyReviewNumber int64          `json:"nth"`       // number of the review among the reviews of the target by the same party
+	Substrate         string         `json:"substrate"` // public name of the substrate that answered
+	Weights           review.Ratings `json:"weights"`
+	// ScoreBefore and ScoreAfter are the scores of the target before and after the review. They are
+	// equal for a duplicate.
 	ScoreBefore Earned `json:"before"`
 	ScoreAfter  Earned `json:"after"`
 }
@@ -77,10 +77,10 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 	return h, c.getJSON(ctx, "/v1/reputation_history/"+id.String(), v, &h)
 }
 
-// Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes the
-// reputation from them. If the result differs from the reputation that the host reports, the error has
-// kind Untrusted. erasedClaims is the number of reviews whose claim was erased. For such a review,
-// Recount verifies only the signature of the hash.
+// Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes
+// the reputation from them. If the result differs from the reputation that the host reports, the
+// error has kind Untrusted. erasedClaims is the number of reviews whose claim was erased. For such
+// a review, Recount verifies only the signature of the hash.
 func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erasedClaims int, err error) {
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err

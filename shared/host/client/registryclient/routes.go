@@ -161,7 +161,7 @@ func (c *Client) EventLog(ctx context.Context, id identity.ID, afterSeq uint64, 
 	return events, c.getJSON(ctx, "/v1/event_log/"+id.String(), v, &events)
 }
 
-// maxPages limits the pages that are read of an endless log.
+// maxPages limits the pages that Events reads, because a log may be endless.
 const maxPages = 200
 
 // Events calls f for each event that id signed, in order, until the log ends or f returns false.

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Publication is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the card
-// and of the register event.
+// Publication is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the
+// card and of the register event.
 type Publication struct {
 	Card                 string               `json:"capability_card_blob_hex" canon:"required"`
 	State                lifecycle.State      `json:"runtime_state" canon:"required"`
@@ -27,7 +27,7 @@ type Publication struct {
 	Version              *string              `json:"version,omitempty" canon:"null"`
 	Time                 int64                `json:"event_ts_ms" canon:"required"`
 	ActorSeq             int64                `json:"event_actor_seq" canon:"required"`
-	Key                  string               `json:"event_idempotency_key" canon:"required"`
+	IdempotencyKey       string               `json:"event_idempotency_key" canon:"required"`
 	Signature            string               `json:"event_signature_hex" canon:"required"`
 	// Listing is an extension: a signed listing that is committed together with the card. The
 	// reference rejects unknown members.
@@ -46,15 +46,15 @@ type Receipt struct {
 	AwaitsProbe bool `json:"unreached,omitempty"`
 }
 
-// Revocation is the body of POST /v1/revoke_halo. The reference does not define this body and answers
-// 501, so Revocation has the form of a Publication without a card.
+// Revocation is the body of POST /v1/revoke_halo. The reference does not define this body and
+// answers 501, so Revocation has the form of a Publication without a card.
 type Revocation struct {
-	ID        identity.ID `json:"vacant_id" canon:"required"`
-	Reason    string      `json:"reason" canon:"required"`
-	Time      int64       `json:"event_ts_ms" canon:"required"`
-	ActorSeq  int64       `json:"event_actor_seq" canon:"required"`
-	Key       string      `json:"event_idempotency_key" canon:"required"`
-	Signature string      `json:"event_signature_hex" canon:"required"`
+	ID             identity.ID `json:"vacant_id" canon:"required"`
+	Reason         string      `json:"reason" canon:"required"`
+	Time           int64       `json:"event_ts_ms" canon:"required"`
+	ActorSeq       int64       `json:"event_actor_seq" canon:"required"`
+	IdempotencyKey string      `json:"event_idempotency_key" canon:"required"`
+	Signature      string      `json:"event_signature_hex" canon:"required"`
 }
 
 // Match is one vacant in an answer. The first eight members are those that the reference sends.
@@ -78,7 +78,8 @@ type Match struct {
 	Status      string          `json:"status,omitempty"`    // active, revoked
 	AwaitsProbe bool            `json:"unreached,omitempty"` // whether the endpoint has not answered yet, so that the vacant is not listed
 	Rank        *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
-	// MissingWords are the words of a GET /v1/search that the vacant lacks, if no vacant has all words.
+	// MissingWords are the words of the query that the vacant lacks. GET /v1/search sets them if no
+	// vacant has all words.
 	MissingWords  []string          `json:"missing_words,omitempty"`
 	FirstSeq      uint64            `json:"joined,omitempty"`    // registry's sequence number of the vacant's first event
 	LastSeq       uint64            `json:"last_seq,omitempty"`  // registry's sequence number of its last event
@@ -94,8 +95,8 @@ type Match struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// VerifiedCard returns m's card if it is readable, verifies and belongs to m's vacant. All other fields
-// of m are unverified.
+// VerifiedCard returns m's card if it is readable, verifies and belongs to m's vacant. All other
+// fields of m are unverified.
 func (m *Match) VerifiedCard() (card.Card, error) {
 	blobHex := m.CardBlob
 	blobHex = cmp.Or(blobHex, m.CapabilityCard)
@@ -111,7 +112,7 @@ func (m *Match) VerifiedCard() (card.Card, error) {
 	case err != nil:
 		return card.Card{}, problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read: %s", m.ID.Short(), problem.AsError(err).Text())
 	case c.VacantID != m.ID:
-		return card.Card{}, problem.New(problem.Untrusted, "the card sent for %s is of %s", m.ID.Short(), c.VacantID.Short())
+		return card.Card{}, problem.New(problem.Untrusted, "the card that the registry sent for %s belongs to %s", m.ID.Short(), c.VacantID.Short())
 	case !c.Verify():
 		return card.Card{}, problem.New(problem.Untrusted, "the card of %s does not verify", m.ID.Short())
 	}
@@ -123,19 +124,20 @@ func (m *Match) VerifiedCard() (card.Card, error) {
 type Page struct {
 	Matches []Match `json:"matches"`
 	Next    string  `json:"next,omitempty"`
-	// MatchErrors contains the errors of unreadable matches, which must not hide the others (PROTOCOL
-	// §23 C3).
+	// MatchErrors contains the errors of unreadable matches, which must not hide the others
+	// (PROTOCOL §23 C3).
 	MatchErrors []error `json:"-"`
 }
 
-// Matches is the answer of POST /v1/query_capability. NotImplemented is a member of the reference's answer.
+// Matches is the answer of POST /v1/query_capability. NotImplemented is a member of the reference's
+// answer.
 type Matches struct {
 	Matches        []Match  `json:"matches"`
 	NotImplemented []string `json:"not_implemented_in_p4"`
 }
 
-// Event is an event of the registry's chain. Hosts of Vacancy always send a null Subject: a vacant's
-// log contains only the vacant's own events, so that the log shows the next actor_seq.
+// Event is an event of the registry's chain. Hosts of Vacancy always send a null Subject: a
+// vacant's log contains only the vacant's own events, so that the log shows the next actor_seq.
 type Event struct {
 	Seq      uint64       `json:"seq"`
 	Type     string       `json:"event_type"`
@@ -146,10 +148,10 @@ type Event struct {
 	ActorSeq int64        `json:"actor_seq"`
 	Time     int64        `json:"ts"`
 	// Extensions for the verification of the event.
-	Prev      string `json:"prev_event_hash_hex,omitempty"`
-	Key       string `json:"idempotency_key,omitempty"`
-	PublicKey string `json:"signed_by_pubkey_hex,omitempty"`
-	Signature string `json:"signature_hex,omitempty"`
+	Prev           string `json:"prev_event_hash_hex,omitempty"`
+	IdempotencyKey string `json:"idempotency_key,omitempty"`
+	PublicKey      string `json:"signed_by_pubkey_hex,omitempty"`
+	Signature      string `json:"signature_hex,omitempty"`
 }
 
 // Lineage is the answer of GET /v1/lineage/{id}.
@@ -175,7 +177,7 @@ type Revoked struct {
 	Time   int64       `json:"ts"` // signed time in Unix milliseconds
 }
 
-func (m *Match) DeclaredList() (list []string) {
+func (m *Match) ParseDeclaredCapabilities() (list []string) {
 	if json.NewDecoder(strings.NewReader(m.DeclaredCapabilities)).Decode(&list) != nil {
 		return nil // unreadable
 	}

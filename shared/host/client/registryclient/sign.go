@@ -42,7 +42,7 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 	p := Publication{
 		Card: hex.EncodeToString(d.Card.Blob()), State: d.State, Visibility: d.Visibility,
 		BaseModel: d.BaseModel, Family: d.Family, Owner: d.Owner, Version: d.Version, DeclaredCapabilities: d.DeclaredCapabilities, Parent: d.Parent,
-		Time: e.Time, ActorSeq: seq, Key: key, Signature: hex.EncodeToString(e.Signature),
+		Time: e.Time, ActorSeq: seq, IdempotencyKey: key, Signature: hex.EncodeToString(e.Signature),
 	}
 	if d.Listing != nil {
 		p.Listing = d.Listing.Blob()
@@ -87,20 +87,20 @@ func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error)
 	return s, err
 }
 
-// maxTries limits the attempts at a request with an unknown outcome, and at finding a sequence number
-// while the key is used on another machine.
+// maxTries limits the attempts to send a request whose outcome is unknown. It also limits the
+// attempts to find a sequence number while another machine uses the key.
 const maxTries = 3
 
-// PublishAs publishes d with the vacant's own key. It finds the next sequence number, names the
-// card that is replaced, and resends the same bytes while the outcome is unknown, which is
-// idempotent.
+// PublishAs publishes d with the vacant's own key. It finds the next sequence number and names the
+// card that is replaced. While the outcome is unknown, it resends the same bytes, because a
+// repeated publication has no effect.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		keyState, err := c.KeyState(ctx, s.ID())
 		if err != nil {
 			return Receipt{}, err
 		}
-		key, err := freshKey(event.Register, random)
+		key, err := newIdempotencyKey(event.Register, random)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -125,7 +125,7 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 		if err != nil {
 			return Receipt{}, err
 		}
-		key, err := freshKey(event.Revoke, random)
+		key, err := newIdempotencyKey(event.Revoke, random)
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -136,7 +136,7 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 		if err := e.Sign(ctx, s); err != nil {
 			return Receipt{}, err
 		}
-		v := Revocation{ID: s.ID(), Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: key, Signature: hex.EncodeToString(e.Signature)}
+		v := Revocation{ID: s.ID(), Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, IdempotencyKey: key, Signature: hex.EncodeToString(e.Signature)}
 		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Revoke(ctx, v) })
 		if problem.Is(err, problem.OutOfSequence) && try < maxTries {
 			continue
@@ -145,9 +145,9 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 	}
 }
 
-// freshKey returns an unguessable idempotency key. In the reference, an idempotency key can be used
-// only once among all actors, so another actor could block a key that it can guess.
-func freshKey(t event.Type, random io.Reader) (string, error) {
+// newIdempotencyKey returns an unguessable idempotency key. In the reference, all actors together
+// can use a key only once, so another actor could block a key that it can guess.
+func newIdempotencyKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness")

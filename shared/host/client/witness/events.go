@@ -11,14 +11,14 @@ import (
 // maxConcurrentRequests limits concurrent requests for events.
 const maxConcurrentRequests = 8
 
-// Results of checking an event.
+// Results of verifyEvent.
 const (
 	eventVerified = 1 + iota
 	eventHidden
 )
 
-// verifyEvents verifies the events from number first on against leaf hashes that result in the signed
-// root.
+// verifyEvents verifies the events from number first on against leaf hashes that result in the
+// signed root.
 func (f Follower) verifyEvents(ctx context.Context, r *Report, leaves []identity.Hash, first uint64) error {
 	for first <= r.Size {
 		last := min(first+leavesPerRequest-1, r.Size)
@@ -42,15 +42,15 @@ func (f Follower) verifyEvents(ctx context.Context, r *Report, leaves []identity
 				r.HiddenCount++
 			}
 		}
-		f.progress("events", last, r.Size)
+		f.reportProgress("events", last, r.Size)
 		first = last + 1
 	}
 	return nil
 }
 
-// verifyEvent verifies one event. The event's leaf hash covers the complete event, including the link to
-// the previous event, and the signature proves the actor. If the event is not public, the result is
-// eventHidden.
+// verifyEvent verifies one event. The event's leaf hash covers the complete event, including the
+// link to the previous event, and the signature proves the actor. If the event is not public, the
+// result is eventHidden.
 func (f Follower) verifyEvent(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
 	e, prev, err := f.Log.Event(ctx, seq)
 	if err != nil {

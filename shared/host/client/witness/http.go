@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HTTP is the Log of a host at a URL.
+// HTTP is the Log of a host that is reached over HTTP.
 type HTTP struct {
 	Client *registryclient.Client
 }
@@ -57,10 +57,10 @@ func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Has
 	prev, err := identity.ParseHash(entry.Prev)
 	signature, err2 := identity.ParseHex(entry.Signature)
 	if err = errors.Join(err, err2); err != nil {
-		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d is shown without its signature and hash", seq)
+		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d: the host returned no valid signature and previous hash", seq)
 	}
 	return &event.Event{
-		Type: event.Type(entry.Type), Actor: entry.Actor, Payload: []byte(entry.Payload), IdempotencyKey: entry.Key,
+		Type: event.Type(entry.Type), Actor: entry.Actor, Payload: []byte(entry.Payload), IdempotencyKey: entry.IdempotencyKey,
 		Time: entry.Time, ActorSeq: entry.ActorSeq, Signature: signature,
 	}, prev, nil
 }

@@ -44,7 +44,7 @@ func (m Checkpoints) Load(baseURL string) ([]byte, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the stored checkpoint cannot be read")
 	}
-	if _, _, err := translog.Open(note); err != nil {
+	if _, _, err := translog.VerifyCheckpoint(note); err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "%s is not a valid checkpoint: restore the file, or remove it to start again", m.Path(baseURL))
 	}
 	return note, nil
@@ -66,7 +66,7 @@ func (m Checkpoints) Save(ctx context.Context, baseURL string, r Report) error {
 	}
 	defer func() { _ = lock.Unlock() }()
 	if checkpoint, err := os.ReadFile(path); err == nil {
-		if c, _, err := translog.Open(checkpoint); err == nil && c.Host == r.Host && c.Size > r.Size {
+		if c, _, err := translog.VerifyCheckpoint(checkpoint); err == nil && c.Host == r.Host && c.Size > r.Size {
 			return nil
 		}
 	}
@@ -75,7 +75,7 @@ func (m Checkpoints) Save(ctx context.Context, baseURL string, r Report) error {
 
 // SaveFork stores the two checkpoints of a ForkError and returns the name of the file.
 func (m Checkpoints) SaveFork(baseURL string, f *ForkError) (string, error) {
-	c, _, err := translog.Open(f.NewNote)
+	c, _, err := translog.VerifyCheckpoint(f.NewNote)
 	if err != nil {
 		return "", err
 	}

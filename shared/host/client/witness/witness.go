@@ -41,11 +41,11 @@ type Follower struct {
 	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
 	// the stored checkpoint.
 	Host identity.ID
-	// KnownNote is another checkpoint, which the host's current checkpoint must also continue. It may be
-	// nil.
+	// KnownNote is another checkpoint, which the host's current checkpoint must also continue. It
+	// may be nil.
 	KnownNote []byte
-	// Progress, if not nil, is called repeatedly with the number of verified events and the total.
-	// doing is "hashes" or "events".
+	// Progress receives the current step, "hashes" or "events", the number of verified hashes or
+	// events, and the total. It is called repeatedly and may be nil.
 	Progress func(doing string, done, all uint64)
 }
 
@@ -94,7 +94,7 @@ func (f Follower) Verify(ctx context.Context, oldNote []byte, isFull bool) (Repo
 		return r, err
 	}
 	r.Note = note
-	if r.Checkpoint, r.Cosignatures, err = translog.Open(note); err != nil {
+	if r.Checkpoint, r.Cosignatures, err = translog.VerifyCheckpoint(note); err != nil {
 		return r, err
 	}
 	if !f.Host.IsZero() && r.Host != f.Host {
@@ -126,7 +126,7 @@ func (f Follower) Verify(ctx context.Context, oldNote []byte, isFull bool) (Repo
 }
 
 func (f Follower) checkContinuation(ctx context.Context, oldNote []byte, r *Report) error {
-	old, _, err := translog.Open(oldNote)
+	old, _, err := translog.VerifyCheckpoint(oldNote)
 	if err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the earlier checkpoint: %s", problem.AsError(err).Text())
 	}
@@ -202,7 +202,7 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 			}
 		}
 		leaves = append(leaves, got...)
-		f.progress("hashes", tree.Size(), r.Size)
+		f.reportProgress("hashes", tree.Size(), r.Size)
 	}
 	root, err := tree.Root()
 	if err != nil {
@@ -215,8 +215,8 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 	return leaves, nil
 }
 
-// checkInclusion requests inclusion proofs of a few events. The verified hashes already imply them, but
-// the host must serve such proofs to others.
+// checkInclusion requests inclusion proofs of a few events. The verified hashes already imply them,
+// but the host must serve such proofs to others.
 func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	lastChecked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
@@ -235,7 +235,7 @@ func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identi
 	return nil
 }
 
-func (f Follower) progress(phase string, done, total uint64) {
+func (f Follower) reportProgress(phase string, done, total uint64) {
 	if f.Progress != nil {
 		f.Progress(phase, done, total)
 	}

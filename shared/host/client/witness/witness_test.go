@@ -58,9 +58,9 @@ func newHost(t *testing.T, key *identity.Key) *host {
 		DecodeLeaf: func(row store.Row) (leaf, prev identity.Hash, err error) {
 			return identity.Hash(row.Data[:32]), identity.Hash(row.Data[32:]), nil
 		},
-		Identity: func(context.Context) (identity.Signer, error) { return h.key, nil },
-		Witness:  func(context.Context, identity.ID) (bool, error) { return true, nil },
-		Now:      func() time.Time { return time.Unix(1_800_000_000, 0) }, Rand: rand.Reader,
+		Identity:  func(context.Context) (identity.Signer, error) { return h.key, nil },
+		IsWitness: func(context.Context, identity.ID) (bool, error) { return true, nil },
+		Now:       func() time.Time { return time.Unix(1_800_000_000, 0) }, Rand: rand.Reader,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func (h *host) seal() {
 // note is the newest checkpoint.
 func (h *host) note() []byte {
 	h.t.Helper()
-	p, err := h.log.Latest(h.t.Context())
+	p, err := h.log.LoadLatestCheckpoint(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (h *host) note() []byte {
 // The host's answers, as an honest one gives them.
 
 func (h *host) Checkpoint(ctx context.Context) ([]byte, error) {
-	p, err := h.log.Latest(ctx)
+	p, err := h.log.LoadLatestCheckpoint(ctx)
 	return p.Note, err
 }
 
@@ -149,7 +149,7 @@ func (h *host) Event(_ context.Context, seq uint64) (*event.Event, identity.Hash
 }
 
 func (h *host) Witness(ctx context.Context, note []byte) (int, error) {
-	p, err := h.log.Cosign(ctx, note)
+	p, err := h.log.AddCosignatures(ctx, note)
 	return p.CosignatureCount, err
 }
 
@@ -263,7 +263,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 			return p
 		}}, before, "does not prove that its log of 20 events begins with the 10", true},
 		{"a log that was taken back", short, before, "was truncated: it had 10 events and has 5", true},
-		{"another key", other, before, "is signed by host " + other.key.ID().String() + " now", false},
+		{"another key", other, before, "is now signed by host " + other.key.ID().String(), false},
 		{"another host than the one that was named", other, nil, "want host " + key.ID().String(), false},
 		{"a checkpoint that nobody signed", liar{Log: honest, checkpoint: func(b []byte) []byte {
 			return bytes.Replace(b, []byte("\n20\n"), []byte("\n21\n"), 1)
@@ -279,14 +279,14 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 		{"leaves that are too many", liar{Log: honest, leaves: func(seq uint64, l []identity.Hash) []identity.Hash {
 			return append(l, identity.Hash{1})
 		}}, nil, "returned more events than the", false},
-		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.IdempotencyKey = "x" }}, nil, "event 4 as the host shows it is not the one that is sealed", false},
-		{"an event of another time", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Time++ }}, nil, "event 4 as the host shows it", false},
-		{"an event of another actor", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Actor = other.key.ID() }}, nil, "event 4 as the host shows it", false},
-		{"an event with another payload", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Payload = []byte("{}") }}, nil, "event 4 as the host shows it", false},
+		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.IdempotencyKey = "x" }}, nil, "event 4, as the host returned it, differs from the event in the log", false},
+		{"an event of another time", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Time++ }}, nil, "event 4, as the host returned it", false},
+		{"an event of another actor", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Actor = other.key.ID() }}, nil, "event 4, as the host returned it", false},
+		{"an event with another payload", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Payload = []byte("{}") }}, nil, "event 4, as the host returned it", false},
 		{"an event after another", liar{Log: honest, event: func(_ *event.Event, prev *identity.Hash) { prev[0]++ }}, nil, "event 4 does not follow event 3", false},
 		{"an event that its actor never signed", unsigned, nil, "event 4 is in the log, but not signed by its actor", false},
 		{"a proof of inclusion that is none", liar{Log: honest, inclusion: func() translog.Proof { return nil }}, nil, "does not prove that event 1 is in its log", false},
-		{"a checkpoint before that is none", honest, []byte("hello"), "the checkpoint before", false},
+		{"a checkpoint before that is none", honest, []byte("hello"), "the earlier checkpoint", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -305,8 +305,8 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 				return
 			}
 			// The two signed checkpoints are the proof: both are one host's.
-			a, _, err1 := translog.Open(fork.OldNote)
-			b, _, err2 := translog.Open(fork.NewNote)
+			a, _, err1 := translog.VerifyCheckpoint(fork.OldNote)
+			b, _, err2 := translog.VerifyCheckpoint(fork.NewNote)
 			if err := errors.Join(err1, err2); err != nil || a.Host != key.ID() || b.Host != key.ID() || a == b {
 				t.Errorf("the proof is %+v and %+v, %v, want two checkpoints of one host", a, b, err)
 			}

@@ -3,12 +3,13 @@
 // the child, its parent and its siblings.
 //
 // Evidence counts as missing if it does not exist, cannot be read, was produced by other vacants or
-// is older than seven days. The reason is in gate.Observation.MissingReasons, and missing evidence is never
-// reported as zero. If storage is unavailable, Collect returns an error. Collect reads at most ten
-// vacants and at most MaxUnits read units of rows and plans (budget.go), regardless of the number
-// of children, calls and plans and the length of texts. Evidence beyond these limits is missing,
-// with the same result on every host. Collect also reads four documents per vacant. The evidence
-// contains no texts. A vacant's style of writing is represented by a vector of sixteen numbers.
+// is older than seven days. The reason is in gate.Observation.MissingReasons, and missing evidence
+// is never reported as zero. If storage is unavailable, Collect returns an error. Collect reads at
+// most ten vacants and at most MaxUnits read units of rows and plans (budget.go), regardless of the
+// number of children, calls and plans and the length of texts. Evidence beyond these limits is
+// missing, with the same result on every host. Collect also reads four documents per vacant. The
+// evidence contains no texts. A vacant's style of writing is represented by a vector of sixteen
+// numbers.
 package collusionevidence
 
 import (
@@ -77,7 +78,7 @@ type subject struct {
 	id     identity.ID
 	parent *identity.ID // parent in the vacant's manifest, or nil if the vacant is the child's parent
 	owner  string       // owner in its signed listing
-	closed bool         // whether its manifest hides it outside its tree; used only if it is not hosted
+	closed bool         // whether its manifest is closed; if it is hosted, its record is used instead
 
 	record      vacants.Record // zero if it is not hosted
 	hosted      bool
@@ -134,8 +135,8 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.RoleParent
 		}
-		// Ancestor stays false. A child reaches its ancestors only through the edge to its parent,
-		// which Ancestor ignores.
+		// HasCommonAncestor stays false. A child reaches its ancestors only through the edge to its
+		// parent, which HasCommonAncestor ignores.
 		e.Pairs = append(e.Pairs, gate.Pair{OtherID: subjects[i].id, Role: role, Child: observations[0], Other: observations[i]})
 	}
 	return e, nil
@@ -146,17 +147,17 @@ func (c *Collector) listSubjects(ctx context.Context, child, parent identity.ID)
 	if err != nil {
 		return nil, err
 	}
-	relatives := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
+	subjects := []subject{{id: child, parent: &parent, closed: true}, {id: parent}}
 	for _, m := range siblings {
-		if id := m.Manifest.ChildID; id != child && len(relatives) < 2+MaxSiblings {
-			relatives = append(relatives, subject{id: id, parent: &parent, closed: m.IsClosed()})
+		if id := m.Manifest.ChildID; id != child && len(subjects) < 2+MaxSiblings {
+			subjects = append(subjects, subject{id: id, parent: &parent, closed: m.IsClosed()})
 		}
 	}
 	// The owner is taken only from a listing that the vacant has signed. A publisher's unsigned
 	// claim and an operator's listing are not evidence.
-	ids := make([]identity.ID, len(relatives))
-	for i := range relatives {
-		ids[i] = relatives[i].id
+	ids := make([]identity.ID, len(subjects))
+	for i := range subjects {
+		ids[i] = subjects[i].id
 	}
 	registrations, err := c.Registry.GetMany(ctx, ids)
 	if err != nil {
@@ -164,10 +165,10 @@ func (c *Collector) listSubjects(ctx context.Context, child, parent identity.ID)
 	}
 	for i, reg := range registrations {
 		if reg.Listing != nil && reg.ListingSource == registry.SourceSigned {
-			relatives[i].owner = reg.Listing.Owner
+			subjects[i].owner = reg.Listing.Owner
 		}
 	}
-	return relatives, nil
+	return subjects, nil
 }
 
 func (c *Collector) collectObservation(ctx context.Context, s *subject) (gate.Observation, error) {
@@ -175,11 +176,11 @@ func (c *Collector) collectObservation(ctx context.Context, s *subject) (gate.Ob
 	r, err := c.Vacants.Get(ctx, vacants.OperatorAsker(), s.id)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return withoutEvidence(o, "it is not hosted here"), nil
+		return markEvidenceMissing(o, "it is not hosted here"), nil
 	case err != nil:
 		return o, err
 	case r.IsDeleted():
-		return withoutEvidence(o, "it was deleted"), nil
+		return markEvidenceMissing(o, "it was deleted"), nil
 	}
 	o.Tenant, o.Closed = r.Tenant, r.Closed
 	s.record, s.hosted, s.isComposite = r, true, r.Substrate == plan.Kind
@@ -199,7 +200,7 @@ func (c *Collector) collectObservation(ctx context.Context, s *subject) (gate.Ob
 	return o, nil
 }
 
-func withoutEvidence(o gate.Observation, reason string) gate.Observation {
+func markEvidenceMissing(o gate.Observation, reason string) gate.Observation {
 	for _, name := range []gate.SignalName{gate.Activity, gate.Substrate, gate.Style} {
 		o.MissingReasons[name] = reason
 	}

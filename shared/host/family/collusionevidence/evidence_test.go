@@ -104,7 +104,7 @@ func TestSharedSubstrateIsFound(t *testing.T) {
 			child := h.spawn(parent.ID, "D2", "child", tt.child)
 			h.delegate(parent.ID, child, 50)
 			h.visit("a", parent.ID, 50)
-			found, err := gate.Observed{}.Detect(h.collect(child, parent.ID), gate.DefaultPolicy())
+			found, err := gate.ObservationDetector{}.Detect(h.collect(child, parent.ID), gate.DefaultPolicy())
 			must(t, err)
 			err = found.CheckCollusion()
 			if tt.refused == "" && err != nil || tt.refused != "" && (!problem.Is(err, problem.CollusionFound) || !strings.Contains(err.Error(), tt.refused)) {
@@ -146,7 +146,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	// Strict mode requires the missing evidence.
 	strict := gate.DefaultPolicy()
 	strict.Mode = gate.ModeStrict
-	found, err := gate.Observed{}.Detect(e, strict)
+	found, err := gate.ObservationDetector{}.Detect(e, strict)
 	must(t, err)
 	if err := found.CheckCollusion(); !problem.Is(err, problem.CollusionFound) || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("Judge() in strict mode = %v, want a refusal for what is missing", err)

@@ -17,7 +17,7 @@ import (
 // server that answers (substrate.Spec.Family).
 const (
 	reasonUnknown       = "its substrate is not known"
-	reasonFormerUnknown = "a substrate that answered before is not known"
+	reasonFormerUnknown = "the substrate of an earlier version is not known"
 	reasonComposite     = "it answers by its children"
 	reasonTooLarge      = "too large to read"
 )
@@ -30,11 +30,10 @@ func familyOf(text string) string {
 	return s.Family()
 }
 
-// addFamilies sets o.Families to the families of the vacant's substrate. For a composite, which
-// answers by a plan of calls to its children, these are the families of the children and of the
-// substrate that combines their answers. Otherwise a child could hide its parent's family in a
-// plan. The children of a composite parent are omitted, because the graduation ends the edge to its
-// child.
+// addFamilies sets o.Families to the families of the vacant's substrate. For a composite, whose
+// plan calls its children, it uses the families of the children and of the substrate that combines
+// their answers. Otherwise a child could hide its parent's family in a plan. The children of a
+// composite parent are omitted, because the graduation ends the edge to its child.
 func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) error {
 	if !s.isComposite {
 		var err error
@@ -43,7 +42,7 @@ func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observa
 		}
 		return err
 	}
-	t := tree{collector: c, readBudget: budget, visited: map[identity.ID]bool{s.id: true}}
+	t := planVisitor{collector: c, readBudget: budget, visited: map[identity.ID]bool{s.id: true}}
 	err := t.visitPlan(ctx, s.id, s.parent != nil, 1)
 	slices.Sort(t.families)
 	o.Families = slices.Compact(t.families)
@@ -56,8 +55,8 @@ func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observa
 	return err
 }
 
-// agentFamilies returns the families of a vacant's substrate and of its fallback model. It returns no
-// family if one of them is unknown.
+// agentFamilies returns the families of a vacant's substrate and of its fallback model. It returns
+// no family if one of them is unknown.
 func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, budget *readBudget) ([]string, error) {
 	primary := familyOf(r.Substrate)
 	if primary == "" || r.AgentVersion == 0 {
@@ -132,9 +131,9 @@ func familyList(family string) []string {
 	return []string{family}
 }
 
-// tree collects the families that answer for a composite, from its plan and the plans of its
+// planVisitor collects the families that answer for a composite, from its plan and the plans of its
 // children.
-type tree struct {
+type planVisitor struct {
 	collector  *Collector
 	readBudget *readBudget
 	visited    map[identity.ID]bool // vacants that were visited
@@ -142,20 +141,20 @@ type tree struct {
 	reason     string // first reason why the families are incomplete
 }
 
-func (t *tree) addReason(reason string) {
+func (t *planVisitor) addReason(reason string) {
 	t.reason = cmp.Or(t.reason, reason)
 }
 
-func (t *tree) visitPlan(ctx context.Context, id identity.ID, withChildren bool, depth int) error {
+func (t *planVisitor) visitPlan(ctx context.Context, id identity.ID, withChildren bool, depth int) error {
 	if depth > plan.MaxDepth || t.readBudget.isEmpty() {
-		t.addReason("who answers for it is " + reasonTooLarge)
+		t.addReason("its tree of plans is " + reasonTooLarge)
 		return nil
 	}
 	p, ok, err := t.collector.Vacants.Plan(ctx, id)
 	t.readBudget.spend(len(p.Blob()))
 	switch {
 	case problem.Is(err, problem.Damaged):
-		t.addReason("a plan it answers by is not readable")
+		t.addReason("a plan in its tree is not readable")
 		return nil
 	case err != nil:
 		return err
@@ -175,7 +174,7 @@ func (t *tree) visitPlan(ctx context.Context, id identity.ID, withChildren bool,
 	}
 	children, err := p.Children()
 	if err != nil {
-		t.addReason("a plan it answers by is not readable")
+		t.addReason("a plan in its tree is not readable")
 		return nil
 	}
 	for _, child := range children {
@@ -186,13 +185,13 @@ func (t *tree) visitPlan(ctx context.Context, id identity.ID, withChildren bool,
 	return nil
 }
 
-func (t *tree) visitChild(ctx context.Context, id identity.ID, depth int) error {
+func (t *planVisitor) visitChild(ctx context.Context, id identity.ID, depth int) error {
 	if t.visited[id] {
 		return nil
 	}
 	t.visited[id] = true
 	if t.readBudget.isEmpty() {
-		t.addReason("who answers for it is " + reasonTooLarge)
+		t.addReason("its tree of plans is " + reasonTooLarge)
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.OperatorAsker(), id)

@@ -131,7 +131,7 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.Child.Families, p.Other.Families}, cmpopts.EquateEmpty()); diff != "" || p.Child.MissingReasons[gate.Substrate] != tt.why {
 				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.Child.MissingReasons[gate.Substrate], tt.why, diff)
 			}
-			found, err := gate.Observed{}.Detect(e, gate.DefaultPolicy())
+			found, err := gate.ObservationDetector{}.Detect(e, gate.DefaultPolicy())
 			must(t, err)
 			if err := found.CheckCollusion(); tt.refused != problem.Is(err, problem.CollusionFound) {
 				t.Errorf("Judge() = %v, want a refusal: %v", err, tt.refused)
@@ -194,12 +194,12 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 	}
 	t.Logf("%d read units for a tree of %d and those of 4 siblings", units, plan.MaxCalls)
 	e, units = h.everywhere(bloated, parent.ID)
-	if why := e.Pairs[0].Child.MissingReasons[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
+	if why := e.Pairs[0].Child.MissingReasons[gate.Substrate]; why != "its tree of plans is too large to read" || units > collusionevidence.MaxUnits {
 		t.Errorf("of a tree of the largest plans others are missing since %q, at %d read units, want it too large, at %d at most", why, units, collusionevidence.MaxUnits)
 	}
 	strict := gate.DefaultPolicy()
 	strict.Mode = gate.ModeStrict
-	found, err := gate.Observed{}.Detect(e, strict)
+	found, err := gate.ObservationDetector{}.Detect(e, strict)
 	must(t, err)
 	if err := found.CheckCollusion(); !problem.Is(err, problem.CollusionFound) {
 		t.Errorf("Judge() in strict mode of what is too large = %v, want a refusal", err)
@@ -257,7 +257,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	h.delegate(parent.ID, bare, 1)
 	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})
 	must(h, err)
-	if o := h.collect(bare, parent.ID).Pairs[0].Child; o.MissingReasons[gate.Substrate] != "a substrate that answered before is not known" {
+	if o := h.collect(bare, parent.ID).Pairs[0].Child; o.MissingReasons[gate.Substrate] != "the substrate of an earlier version is not known" {
 		t.Errorf("Why = %v, want that the former substrate is not known", o.MissingReasons)
 	}
 }

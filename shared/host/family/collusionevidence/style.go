@@ -72,19 +72,19 @@ type responseReader struct {
 	collector    *Collector
 	readBudget   *readBudget
 	windowStart  time.Time // time of the oldest responses that are used
-	pages        int       // number of pages that were read
+	pageCount    int       // number of pages that were read
 	responses    []collusion.Response
 	versions     map[agentVersion]bool // versions of the agent that answered
 	isIncomplete bool                  // whether responses may exist that were not read
 }
 
-// shouldStop reports whether reading must stop. If a limit other than MaxResponses is the reason, it also
-// marks the responses as incomplete.
+// shouldStop reports whether reading must stop. If a limit other than MaxResponses is the reason,
+// it also marks the responses as incomplete.
 func (r *responseReader) shouldStop() bool {
 	if len(r.responses) == MaxResponses {
 		return true
 	}
-	r.isIncomplete = r.isIncomplete || r.pages == maxPages || r.readBudget.isEmpty()
+	r.isIncomplete = r.isIncomplete || r.pageCount == maxPages || r.readBudget.isEmpty()
 	return r.isIncomplete
 }
 
@@ -134,11 +134,11 @@ func (r *responseReader) readReferenced(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// addPage adds the answers in one page of a pair's responses, newest first. If wanted is not nil, it
-// adds only answers at these positions. reachedOld means that the page reached responses that are
-// too old.
+// addPage adds the answers in one page of a pair's responses, newest first. If wanted is not nil,
+// it adds only answers at these positions. reachedOld means that the page reached responses that
+// are too old.
 func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint64, n int, wanted []uint64) (rows []store.Row, reachedOld bool, err error) {
-	r.pages++
+	r.pageCount++
 	rows, truncated, err := r.collector.readPage(ctx, pair, start, n, r.readBudget)
 	if err != nil {
 		return nil, false, err
@@ -170,8 +170,8 @@ func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint
 	return rows, reachedOld, nil
 }
 
-// openAnswer decrypts an answer. ok is false if the answer cannot be read or differs from the signed
-// answer.
+// openAnswer decrypts an answer. ok is false if the answer cannot be read or differs from the
+// signed answer.
 func (r *responseReader) openAnswer(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
 	sealed, additionalData := a.SealedText(pair)
 	plaintext, err := r.collector.Texts.Open(ctx, additionalData, sealed)

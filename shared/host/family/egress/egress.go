@@ -25,7 +25,7 @@ import (
 // Vacants returns the records of hosted vacants, which may be up to a second old. *vacants.Records
 // implements Vacants.
 type Vacants interface {
-	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
+	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
 
 // Manifests returns the manifests of children with strongly consistent reads. *registry.Registry
@@ -40,12 +40,12 @@ type Guard struct {
 	Manifests Manifests
 }
 
-// CheckPermission implements outbound.EndpointGuard. For a vacant without a parent it reads only the cached record.
-// For a child it also reads the child's manifest and, unless the callee is its parent, the callee's
-// manifest.
+// CheckPermission implements outbound.EndpointGuard. For a vacant without a parent it reads only
+// the cached record. For a child it also reads the child's manifest and, unless the callee is its
+// parent, the callee's manifest.
 func (g Guard) CheckPermission(ctx context.Context, actor outbound.Actor, url string) error {
 	id, _ := actor.Vacant()
-	r, ok, err := g.Vacants.Show(ctx, id)
+	r, ok, err := g.Vacants.FindCached(ctx, id)
 	switch {
 	case err != nil:
 		return err
@@ -71,7 +71,7 @@ func (g Guard) CheckPermission(ctx context.Context, actor outbound.Actor, url st
 	case callee == nil:
 		return m.CheckOutboundURL(url)
 	}
-	siblings, err := g.siblings(ctx, m, callee.VacantID)
+	siblings, err := g.findSiblings(ctx, m, callee.VacantID)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (g Guard) CheckPermission(ctx context.Context, actor outbound.Actor, url st
 	return m.CheckOutboundCall(callee.VacantID, siblings)
 }
 
-func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
+func (g Guard) findSiblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
 	}

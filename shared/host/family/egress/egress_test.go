@@ -46,7 +46,7 @@ type fixture struct {
 	failing   error
 }
 
-func (w *fixture) Show(_ context.Context, id identity.ID) (vacants.Record, bool, error) {
+func (w *fixture) FindCached(_ context.Context, id identity.ID) (vacants.Record, bool, error) {
 	r, ok := w.records[id]
 	return r, ok, nil
 }

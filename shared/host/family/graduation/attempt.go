@@ -53,9 +53,9 @@ type Attempt struct {
 	DueAt     time.Time // deadline for the commit
 }
 
-// ExecutionName returns the name of the attempt's run in a state machine. It contains the position,
-// because a refused request may be sent again, and AWS Step Functions rejects a name that was used
-// within the last 90 days.
+// ExecutionName returns the name of the attempt's run in a state machine. A refused request may be
+// sent again, and AWS Step Functions rejects a name that was used within the last 90 days. The name
+// therefore contains the position.
 func (a *Attempt) ExecutionName() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }
@@ -106,7 +106,7 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	return a, nil
 }
 
-func encode(v any) ([]byte, error) {
+func encodeJSON(v any) ([]byte, error) {
 	// HTML escaping would change the bytes of signed parts.
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

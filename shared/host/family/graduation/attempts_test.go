@@ -278,7 +278,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public),
 	}
 	must(t, e.Sign(t.Context(), child))
-	sub.Artefacts.Card, sub.Artefacts.Time, sub.Artefacts.ActorSeq, sub.Artefacts.Key, sub.Artefacts.Signature = c.Blob(), e.Time, 1, e.IdempotencyKey, e.Signature
+	sub.Artefacts.Card, sub.Artefacts.Time, sub.Artefacts.ActorSeq, sub.Artefacts.IdempotencyKey, sub.Artefacts.Signature = c.Blob(), e.Time, 1, e.IdempotencyKey, e.Signature
 	st, err := h.gate.Submit(t.Context(), sub)
 	if err != nil || st.Phase != graduation.Accepted {
 		t.Fatalf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)

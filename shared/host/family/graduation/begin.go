@@ -13,16 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Begin accepts a submission and returns its attempt. If the child's open or accepted attempt was
-// made by the same request, Begin returns this attempt. Otherwise it creates an attempt. The
-// errors, in order, are: an invalid form; NotFound for a child that cannot graduate on this host;
-// Consent for invalid signatures; Malformed or Conflict for a submission that could not be
-// committed; Conflict while another attempt of the child is open; TooMany for too many attempts in
-// a day by the child or all children of its parent. In these cases Begin writes no data. A handler
-// that must not reveal which vacants are children has to check the signatures first.
-//
-// An attempt does not proceed by itself. The caller must call Walk or start an execution of the
+// Begin returns the child's open or accepted attempt if that attempt has the same request as sub.
+// Otherwise it creates an attempt. The caller must then call RunSteps or start an execution of the
 // state machine, unless the Status is decided. Doing so twice has no additional effect.
+//
+// The errors, in order, are: an invalid form; NotFound for a child that cannot graduate on this
+// host; ConsentRequired for invalid signatures; Malformed or Conflict for a submission that could
+// not be committed; Conflict while another attempt of the child is open; TooManyRequests for too
+// many attempts in a day by the child or all children of its parent. In these cases Begin writes no
+// data. A handler that must not reveal which vacants are children has to check the signatures
+// first.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
@@ -58,8 +58,8 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	return st, faultError(err)
 }
 
-// hosting describes which parties of a graduation are on this host. tenant, whose policy applies, is
-// the parent's tenant if the parent is hosted, and otherwise the child's.
+// hosting describes which parties of a graduation are on this host. tenant is the tenant whose
+// policy applies: the parent's tenant if the parent is hosted, otherwise the child's.
 type hosting struct {
 	parentHosted, childHosted bool
 	tenant                    string
@@ -195,8 +195,8 @@ func (s *Service) startAttempt(ctx context.Context, sub *Submission, parent iden
 	return next, s.commitAttempt(ctx, &next, &last, countWrite)
 }
 
-// commitAttempt commits the row and the status of a new attempt and counts it for the parent. If the
-// previous attempt is still recorded as open, it is recorded as failed.
+// commitAttempt commits the row and the status of a new attempt and counts it for the parent. If
+// the previous attempt is still recorded as open, it is recorded as failed.
 func (s *Service) commitAttempt(ctx context.Context, next, last *Status, countWrite store.Put) error {
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
@@ -226,9 +226,9 @@ func (s *Service) commitAttempt(ctx context.Context, next, last *Status, countWr
 	return nil
 }
 
-// findRepeated returns the attempt that sub repeats: the last one if it is open, or the accepted one. It
-// returns an error if another request's attempt is open, and the zero Status if no attempt is
-// repeated.
+// findRepeated returns the attempt that sub repeats: the last one if it is open, or the accepted
+// one. It returns an error if another request's attempt is open, and the zero Status if no attempt
+// is repeated.
 func (s *Service) findRepeated(ctx context.Context, last *Status, sub *Submission) (Status, error) {
 	isSameRequest := last.Request.Hash() == sub.Request.Hash()
 	switch {

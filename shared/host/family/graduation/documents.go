@@ -22,8 +22,8 @@ var (
 		Codec:      store.JSONCodec[storedStatus](1),
 		CheckValue: checkStatus,
 	}
-	// AttemptWindowDocs contains, per parent in the children's manifests, the start times of
-	// attempts.
+	// AttemptWindowDocs contains the start times of attempts for each parent that a child's
+	// manifest names.
 	AttemptWindowDocs = store.DocKind[AttemptWindow]{
 		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[AttemptWindow](1),
@@ -40,8 +40,8 @@ var (
 		Codec:      store.JSONCodec[storedWindow](1),
 		CheckValue: func(_ store.Doc, w storedWindow) error { return w.SlotTimes.Check() },
 	}
-	// PolicyDocs contains the policies. The star in Sort stands for an empty string in the key of
-	// the host's policy, and for # and the tenant in the key of a tenant's policy.
+	// PolicyDocs contains the policies. The star in Sort stands for an empty string in the host's
+	// policy and for #TENANT in a tenant's policy.
 	PolicyDocs = store.DocKind[storedPolicy]{
 		Shape:      store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[storedPolicy](1),

@@ -3,7 +3,7 @@
 // children, runs the steps of gate.Steps, and records the outcomes.
 //
 // The same Service runs all steps in one process or each step as a task of a state machine. In both
-// cases a small State is passed from step to step. The package guarantees:
+// cases a small RunState is passed from step to step. The package guarantees:
 //
 //   - An attempt has one outcome, even if its steps run several times or in several processes.
 //   - Only the commit step changes data other than the attempt itself. It does so in one
@@ -13,8 +13,8 @@
 //   - A child has at most one open attempt. An attempt that was not completed in time has failed,
 //     so a crash does not block the child.
 //   - A fault, for example unavailable storage, is never reported as a refusal.
-//   - In a Period, a child begins at most MaxAttempts attempts, and all children of a parent together
-//     at most MaxAttemptsOfParent. They are counted in the commit that begins an attempt.
+//   - In an AttemptPeriod, a child begins at most MaxAttempts attempts, and all children of a parent
+//     together at most MaxAttemptsOfParent. They are counted in the commit that begins an attempt.
 //
 // # Layout
 //
@@ -35,13 +35,13 @@
 //
 // # Repeated requests
 //
-// A request contains neither a time nor a nonce, because the reference implementation defines its
-// form, so anyone who has seen its bytes can send them again. While the attempt is open, a repeated
-// request returns the attempt. After acceptance it returns the outcome. After a refusal or a
-// failure it begins another attempt, which counts for the limits and may succeed if the reason of
+// The reference implementation defines the form of a request, which contains neither a time nor a
+// nonce. Anyone who has seen a request can therefore send it again. While the attempt is open, a
+// repeated request returns the attempt. After acceptance it returns the outcome. After a refusal or
+// a failure it begins another attempt, which counts for the limits and may succeed if the reason of
 // the failure no longer exists. Consent does not expire. It covers only this capability text of
 // this child under this parent, and it takes effect only once, because an open child is not opened
-// again. To withdraw consent, one of the parties must revoke its key. While one of them is paused,
+// again. To withdraw consent, one of the parties must revoke its key. While a party is paused,
 // attempts cannot begin.
 package graduation
 
@@ -75,8 +75,8 @@ type Config struct {
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// RunningStep returns the step that a state machine is running for an open attempt, or "" if it is
-	// not known. It may be nil.
+	// RunningStep returns the step that a state machine is running for an open attempt, or "" if it
+	// is not known. It may be nil.
 	RunningStep func(ctx context.Context, a *Attempt) gate.StepName
 	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
@@ -96,8 +96,8 @@ func New(c Config) *Service {
 const (
 	// AttemptTimeout limits the duration of an attempt.
 	AttemptTimeout = 2 * time.Minute
-	// MaxAttempts limits the attempts per Period of one child, and MaxAttemptsOfParent the attempts
-	// of all children of one parent.
+	// MaxAttempts limits the attempts of one child per AttemptPeriod, and MaxAttemptsOfParent the
+	// attempts of all children of one parent.
 	MaxAttempts         = 32
 	MaxAttemptsOfParent = 96
 	AttemptPeriod       = gate.RateWindow // time for which an attempt counts

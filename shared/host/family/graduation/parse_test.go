@@ -62,7 +62,7 @@ func TestInvalidSubmissionIsRefused(t *testing.T) {
 func FuzzASubmissionThatIsReadIsWrittenAgain(f *testing.F) {
 	h := newFixture(f)
 	sub := h.family(f)
-	sub.Artefacts = graduation.Artefacts{ManifestParent: []byte{1}, ManifestChild: []byte{2}, Card: []byte("{}"), Time: 1, ActorSeq: 2, Key: "k", Signature: []byte{3}}
+	sub.Artefacts = graduation.Artefacts{ManifestParent: []byte{1}, ManifestChild: []byte{2}, Card: []byte("{}"), Time: 1, ActorSeq: 2, IdempotencyKey: "k", Signature: []byte{3}}
 	blob, err := sub.Blob()
 	must(f, err)
 	f.Add(blob)
@@ -155,7 +155,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	long := *refused
 	long.Findings = &gate.Findings{Policy: findings.Policy}
 	for range 200 {
-		long.Findings.Pairs = append(long.Findings.Pairs, findings.Pairs...)
+		long.Findings.PairFindings = append(long.Findings.PairFindings, findings.PairFindings...)
 	}
 	got := graduation.ParseCause(gate.StepCollusion, long.Error, caught(&long))
 	if len(long.Cause()) > graduation.MaxCauseBytes || got.Detail != long.Detail || got.Findings != nil {
@@ -163,7 +163,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	}
 	nine := *refused
 	nine.Findings = widest(t)
-	if got := graduation.ParseCause(gate.StepCollusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.Pairs) != 9 {
+	if got := graduation.ParseCause(gate.StepCollusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.PairFindings) != 9 {
 		t.Errorf("ParseCause() of nine pairs = %+v, want all of them", got)
 	}
 	for name, c := range map[string]struct{ name, cause, kind string }{
@@ -193,7 +193,7 @@ func widest(t *testing.T) *gate.Findings {
 	}
 	p := gate.DefaultPolicy()
 	p.Mode = gate.ModeStrict
-	f, err := gate.Observed{}.Detect(e, p)
+	f, err := gate.ObservationDetector{}.Detect(e, p)
 	must(t, err)
 	return &f
 }

@@ -21,8 +21,8 @@ func (s *Service) Record(ctx context.Context, state RunState, r *Refusal) (Statu
 		}
 		refusal := r
 		if refusal == nil {
-			last := gate.Steps()[len(gate.Steps())-1].Name
-			refusal = NewRefusal(last, problem.New(problem.Internal, "the run ended without a commit"))
+			lastStep := gate.Steps()[len(gate.Steps())-1].Name
+			refusal = NewRefusal(lastStep, problem.New(problem.Internal, "the run ended without a commit"))
 		}
 		st.Phase, st.Step, st.DecidedAt = Failed, refusal.Step, s.now()
 		if kind, ok := gate.ParseErrorName(refusal.Error); ok && gate.IsRefusal(refusal.Step, kind) {

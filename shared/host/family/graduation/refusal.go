@@ -47,7 +47,7 @@ func (r *Refusal) Cause() string {
 }
 
 func (r *Refusal) encodeCause() (string, bool) {
-	b, err := encode(r)
+	b, err := encodeJSON(r)
 	if err != nil {
 		return "", false
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RunState is passed from step to step. It contains the attempt and the verdicts of earlier steps. It
-// is a small JSON value, because it is the input and output of every task of a state machine.
+// RunState is passed from step to step. It contains the attempt and the verdicts of earlier steps.
+// It is a small JSON value, because it is the input and output of every task of a state machine.
 type RunState struct {
 	Child       identity.ID    `json:"child"`
 	Position    uint64         `json:"position"`

@@ -12,8 +12,8 @@ import (
 // Phase is the progress of an attempt in the protocol's words.
 type Phase string
 
-// An attempt is Refused if a step refused it. It has Failed if its run made no decision because of
-// a fault, or because it was not completed in time.
+// An attempt is Refused if a step refused it. It has Failed if a fault or the deadline ended its
+// run without a decision.
 const (
 	Open     Phase = "open"
 	Accepted Phase = "accepted"

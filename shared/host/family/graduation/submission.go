@@ -58,9 +58,9 @@ func (h *hexText) UnmarshalText(b []byte) (err error) {
 func (s *Submission) Blob() ([]byte, error) {
 	w := SubmissionShape{Request: s.Request.Blob()}
 	if a := &s.Artefacts; !a.IsZero() {
-		w.Artefacts = &ArtefactsShape{a.ManifestParent, a.ManifestChild, a.Card, a.Time, a.ActorSeq, a.Key, a.Signature}
+		w.Artefacts = &ArtefactsShape{a.ManifestParent, a.ManifestChild, a.Card, a.Time, a.ActorSeq, a.IdempotencyKey, a.Signature}
 	}
-	return encode(w)
+	return encodeJSON(w)
 }
 
 // CheckCapability returns an error for a capability text that a card cannot have. If both parties
@@ -90,7 +90,7 @@ func ParseSubmission(blob []byte) (Submission, error) {
 	}
 	s := Submission{Request: request}
 	if a := w.Artefacts; a != nil {
-		s.Artefacts = Artefacts{ManifestParent: a.ManifestParent, ManifestChild: a.ManifestChild, Card: a.Card, Time: a.Time, ActorSeq: a.ActorSeq, Key: a.Key, Signature: a.Signature}
+		s.Artefacts = Artefacts{ManifestParent: a.ManifestParent, ManifestChild: a.ManifestChild, Card: a.Card, Time: a.Time, ActorSeq: a.ActorSeq, IdempotencyKey: a.Key, Signature: a.Signature}
 		err = a.check()
 	}
 	return s, err

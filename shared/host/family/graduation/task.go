@@ -110,7 +110,7 @@ func (s *Service) checkCollusion(ctx context.Context, st *Status) (*gate.Finding
 			return nil, err
 		}
 		if evidence.Child != st.Child || evidence.Parent != st.Request.ParentID {
-			return nil, problem.New(problem.Damaged, "graduation %s: the evidence is of %s and %s", st.ID, evidence.Child.Short(), evidence.Parent.Short())
+			return nil, problem.New(problem.Damaged, "graduation %s: the evidence belongs to %s and %s", st.ID, evidence.Child.Short(), evidence.Parent.Short())
 		}
 	}
 	findings, err := detector.Detect(evidence, st.Policy)

@@ -30,7 +30,7 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	must(t, next.SignChild(t.Context(), child))
 	// The artefacts are not read before the last step.
 	return graduation.Submission{Request: r, Artefacts: graduation.Artefacts{
-		ManifestChild: next.SignatureChild, Card: []byte("{}"), Time: 1, ActorSeq: 1, Key: "graduate:1", Signature: make([]byte, identity.SignatureSize),
+		ManifestChild: next.SignatureChild, Card: []byte("{}"), Time: 1, ActorSeq: 1, IdempotencyKey: "graduate:1", Signature: make([]byte, identity.SignatureSize),
 	}}
 }
 
@@ -148,7 +148,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 
 func TestArtefactsOfHostedPartiesAreNotStored(t *testing.T) {
 	sent := graduation.Artefacts{
-		ManifestParent: make([]byte, 64), ManifestChild: make([]byte, 64), Card: make([]byte, 60<<10), Time: 1, ActorSeq: 1, Key: "a", Signature: make([]byte, 64),
+		ManifestParent: make([]byte, 64), ManifestChild: make([]byte, 64), Card: make([]byte, 60<<10), Time: 1, ActorSeq: 1, IdempotencyKey: "a", Signature: make([]byte, 64),
 	}
 	t.Run("both are hosted", func(t *testing.T) {
 		h := newFixture(t)

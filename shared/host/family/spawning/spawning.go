@@ -2,9 +2,9 @@
 // has a current time, is signed by the parent, has a new nonce, and is within the limits.
 //
 // A request with an invalid signature costs no read. While a request is valid, its nonce is
-// reserved for it: the same bytes may be sent again and refer to the same child, but another
-// request with this nonce is refused. The limits of a parent, MaxRequests per hour and MaxChildren
-// requested children, apply to all instances of the host together.
+// reserved. The same bytes may be sent again and refer to the same child. Another request with this
+// nonce is refused. The limits of a parent, MaxRequests per hour and MaxChildren requested
+// children, apply to all instances of the host together.
 package spawning
 
 import (
@@ -43,8 +43,8 @@ type Requests struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// storedRequests is the form of the document. It contains at most MaxRequests requests, none older than
-// Window at the time of the write, and at most MaxChildren requested names.
+// storedRequests is the form of the document. It contains at most MaxRequests requests, none older
+// than Window at the time of the write, and at most MaxChildren requested names.
 type storedRequests struct {
 	Accepted    []acceptedRequest `json:"taken"`
 	Children    []requestedChild  `json:"children,omitempty"`
@@ -56,7 +56,7 @@ type requestedChild struct {
 	RequestedAt int64  `json:"at"` // time of the request, in Unix microseconds
 }
 
-// GoneFunc reports whether the parent has no child with a requested name, or the child was deleted.
+// GoneFunc reports whether the child with a requested name does not exist or was deleted.
 type GoneFunc func(ctx context.Context, name string) (bool, error)
 
 type acceptedRequest struct {
@@ -74,8 +74,8 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 	return r.Verify()
 }
 
-// Accept accepts a request that passed Check. The same request may be sent again. The error is Replay
-// if another request used the nonce, TooMany if a limit is reached, or Unavailable.
+// Accept accepts a request that passed Check. The same request may be sent again. The error is
+// Replay if another request used the nonce, TooManyRequests if a limit is reached, or Unavailable.
 func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, isGone GoneFunc) error {
 	var refusal error // returned after the update, because a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}

@@ -66,9 +66,9 @@ func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) 
 	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant on this host, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
 }
 
-// ResolveOwn resolves word, a name or id that a user entered. own is the id of the user's own
-// identity with this name, or empty if the user has none. ResolveOwn returns own if it is not
-// empty, and otherwise word. It returns an error if word may also mean another vacant on this host.
+// ResolveOwn returns ownID, or nameOrID if ownID is empty. nameOrID is a user's input, and ownID is
+// the id of the user's own identity with this name. If ownID is set and nameOrID may also mean
+// another vacant on this host, the result is an error.
 func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (string, error) {
 	if ownID == "" {
 		return nameOrID, nil
@@ -84,7 +84,7 @@ func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (stri
 	if err != nil {
 		return "", err
 	}
-	other, err := identity.ParseID(prefix.digits) // complete if e was found by name; a prefix is looked up below
+	other, err := identity.ParseID(prefix.digits) // complete if nameOrID is a name or an id; a prefix is looked up below
 	if err != nil {
 		other = self
 		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(decodeHexPrefix(prefix.digits)))) {

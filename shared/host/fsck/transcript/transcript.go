@@ -75,18 +75,18 @@ type Opener interface {
 
 const pageRows = 256
 
-// Read passes the entries of a pair to fn in order. If last is not zero, Read passes only the
-// latest entries, at most last of them. It needs 8 bytes of memory per entry. If a row cannot be
+// Read passes the entries of a pair to fn in order. If maxEntries is not zero, Read passes only the
+// latest entries, at most maxEntries. It needs 8 bytes of memory per entry. If a row cannot be
 // decoded, the error is of kind Damaged.
-func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
+func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, maxEntries uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tipRows, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
 	if err != nil || len(tipRows) == 0 {
 		return err
 	}
 	r.firstPosition = 1
-	if n := tipRows[0].Position; last > 0 && n > last {
-		r.firstPosition = n - last + 1
+	if n := tipRows[0].Position; maxEntries > 0 && n > maxEntries {
+		r.firstPosition = n - maxEntries + 1
 	}
 	r.decisions = make([]uint64, tipRows[0].Position-r.firstPosition+1)
 	if err := r.findDecisions(ctx); err != nil {
@@ -111,15 +111,15 @@ type reader struct {
 	pair  call.Pair
 
 	firstPosition uint64   // position of the first request to pass to fn
-	decisions     []uint64 // position of the decision, or 0, for each request from first on
+	decisions     []uint64 // position of the decision, or 0, for each request from firstPosition on
 	epoch         uint64   // epoch of the last response
 
 	page []call.ResponseRow // consecutive responses, read from the position of a decision
 }
 
-// findDecisions finds the decisions. A call's row contains the position of the response tip at the time of
-// its acceptance. The decisions of this call and of later calls have higher positions, so the
-// search starts after this position.
+// findDecisions finds the position of each decision. A call's row contains the position of the
+// response tip at the time of its acceptance. The decisions of this call and of later calls have
+// higher positions, so the search starts after this position.
 func (r *reader) findDecisions(ctx context.Context) error {
 	start, hasCalls := uint64(1), false
 	err := forEachRow(ctx, r.view, r.pair.Requests(), r.firstPosition, call.DecodeRequest, func(req *call.RequestRow) (bool, error) {
@@ -234,25 +234,24 @@ func (r *reader) openText(ctx context.Context, sealed textkeys.Sealed, aad []byt
 	return Text{Content: e.Payload.Text(), Envelope: &e}, nil
 }
 
-// forEachRow calls fn for the rows of a stream from a position until fn returns true or an error.
-func forEachRow[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (stop bool, err error)) error {
+func forEachRow[R any](ctx context.Context, v store.View, s store.Stream, position uint64, decode func(store.Row) (R, error), fn func(*R) (stop bool, err error)) error {
 	for {
-		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)
+		rows, err := v.Rows(ctx, s, position, pageRows, store.Ascending)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		for _, row := range rows {
-			if row.Position != from {
-				return problem.New(problem.Damaged, "row %d of %s is missing; run verify", from, s)
+			if row.Position != position {
+				return problem.New(problem.Damaged, "row %d of %s is missing; run verify", position, s)
 			}
 			r, err := decode(row)
 			if err != nil {
-				return problem.Wrap(problem.Damaged, err, "row %d of %s cannot be decoded; run verify", from, s)
+				return problem.Wrap(problem.Damaged, err, "row %d of %s cannot be decoded; run verify", position, s)
 			}
 			if stop, err := fn(&r); stop || err != nil {
 				return err
 			}
-			from++
+			position++
 		}
 	}
 }

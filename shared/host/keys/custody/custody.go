@@ -14,10 +14,10 @@ import (
 // Vault seals secrets of at most MaxSecret bytes for storage. It is safe for concurrent use.
 //
 // Seal returns a box, which contains the encrypted secret. Every box is bound to a context, for
-// example "vacant:<id>". If a box is moved to another place in the store, where it is opened under
-// another context, it does not open. Open returns an error of kind Damaged if the box is damaged,
-// was bound to another context or was sealed by another vault, and Unavailable if the vault cannot
-// be reached. Two boxes of the same secret differ.
+// example "vacant:<id>". A box that is moved to another place in the store is opened under another
+// context and fails to open. Open returns an error of kind Damaged if the box is damaged, was bound
+// to another context or was sealed by another vault, and Unavailable if the vault cannot be
+// reached. Two boxes of the same secret differ.
 //
 // A vault does not retain the secrets that are passed to it. The caller must wipe the result of
 // Open.

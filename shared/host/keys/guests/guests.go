@@ -1,10 +1,10 @@
 // Package guests derives keys for callers that have none. The host signs for such a caller with a
 // derived key, so that the calls have rows and chains like all others.
 //
-// A guest's key is derived from a secret of the host, together with the vacant's id and the context
-// id of the conversation, so every instance can compute the key and none stores it. Only the host
-// can create a context id that IsHostContextID accepts, so guests cannot join conversations of others
-// by guessing.
+// A guest's key is derived from a secret of the host, the vacant's id and the context id of the
+// conversation. Every instance can compute the key, so it is not stored. Only the host can create a
+// context id that IsHostContextID accepts, so guests cannot join conversations of others by
+// guessing.
 package guests
 
 import (
@@ -134,8 +134,8 @@ func (k *Keys) loadSecret(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// createSecret stores a new secret unless another instance has stored one. It returns the box of the
-// stored secret.
+// createSecret stores a new secret unless another instance has stored one. It returns the box of
+// the stored secret.
 func (k *Keys) createSecret(ctx context.Context) (box []byte, err error) {
 	secret := make([]byte, secretSize)
 	if _, err := io.ReadFull(k.rand, secret); err != nil {

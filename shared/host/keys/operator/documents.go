@@ -22,8 +22,8 @@ var KeyDocs = store.DocKind[keyDocument]{
 
 func DocKey() store.Key { return KeyDocs.Key() }
 
-// keyDocument is the form of the document. A key has 256 random bits, so a hash without a salt does not
-// reveal the key.
+// keyDocument is the form of the document. A key has 256 random bits, so a hash without a salt does
+// not reveal the key.
 type keyDocument struct {
 	Hash      identity.Hash `json:"sha256"` // hash of the key in its text form
 	CreatedAt time.Time     `json:"made"`

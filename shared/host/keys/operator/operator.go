@@ -24,7 +24,7 @@ const Prefix = "vop_"
 // secretSize is the number of random bytes in a key.
 const secretSize = 32
 
-const keySize = len(Prefix) + 43 // size random bytes have 43 digits in base64url
+const keySize = len(Prefix) + 43 // secretSize random bytes have 43 digits in base64url
 
 // Keys creates and checks operator keys. It is safe for concurrent use if Rand is.
 type Keys struct {

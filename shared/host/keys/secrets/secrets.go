@@ -46,8 +46,8 @@ type Kind struct {
 	Prefix string
 	// DefaultHost returns the default host of a new secret with a given name, or "".
 	DefaultHost func(name string) string
-	// CheckValue returns an error for an invalid value. The error must not contain the value. If Check
-	// is nil, all values that fit into a header are allowed.
+	// CheckValue returns an error for an invalid value. The error must not contain the value. If
+	// CheckValue is nil, all values that fit into a header are allowed.
 	CheckValue func(name string, value []byte) error
 }
 

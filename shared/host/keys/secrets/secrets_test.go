@@ -55,7 +55,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Secrets = secrets.New(definition.Secrets, b.store, vault, func() time.Time { return b.time }, rand.Reader)
+	b.Secrets = secrets.New(definition.SecretKind, b.store, vault, func() time.Time { return b.time }, rand.Reader)
 	return b
 }
 
@@ -137,7 +137,7 @@ func TestASecretIsItsTenantsAlone(t *testing.T) {
 
 func TestUseReturnsReplacedAndDeletedValuesForAtMostFresh(t *testing.T) {
 	b := newBench(t)
-	other := secrets.New(definition.Secrets, b.store, nil, func() time.Time { return b.time }, rand.Reader) // of another process
+	other := secrets.New(definition.SecretKind, b.store, nil, func() time.Time { return b.time }, rand.Reader) // of another process
 	if info := b.set(t, "", "key", "one", "api.example.com"); info.Version != 1 || !info.Time.Equal(b.time) {
 		t.Errorf("Set() = %+v, want version 1", info)
 	}
@@ -194,7 +194,7 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, c := newBench(t), &counting{Vault: vault}
-	b.Secrets = secrets.New(definition.Secrets, b.store, c, func() time.Time { return b.time }, rand.Reader)
+	b.Secrets = secrets.New(definition.SecretKind, b.store, c, func() time.Time { return b.time }, rand.Reader)
 	for i, value := range []string{"one", "two"} {
 		b.set(t, "", "key", value, "api.example.com")
 		for range 3 {

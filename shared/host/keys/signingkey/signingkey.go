@@ -29,8 +29,8 @@ const (
 	// Lifetime is the validity of a certificate. It limits the damage by a stolen key. The next key
 	// is created halfway through.
 	Lifetime = 30 * 24 * time.Hour
-	// activationDelay is the time between the creation of a key and its first use. It is longer than
-	// cacheTime, so that all processes know the key when it is first used.
+	// activationDelay is the time between the creation of a key and its first use. It is longer
+	// than cacheTime, so that all processes know the key when it is first used.
 	activationDelay = 24 * time.Hour
 	// cacheTime is the time for which a process caches the document and an opened key.
 	cacheTime = 10 * time.Minute
@@ -60,14 +60,14 @@ func (s *keySet) keyAt(t time.Time) (sealedKey, bool) {
 // host whose clock was fast may have created more.
 const maxKeys = 4
 
-// removeOldKeys removes old keys until a new key fits into maxKeys. It keeps each key until activationDelay
-// after the end of its certificate, because statements with earlier times may be signed again
-// during this period.
+// removeOldKeys removes old keys until a new key fits into maxKeys. It keeps each key until
+// activationDelay after the end of its certificate, because statements with earlier times may be
+// signed again during this period.
 func (s *keySet) removeOldKeys(now time.Time) {
 	keys := s.Keys[:0:0]
 	for i, k := range s.Keys {
-		_, until, err := k.Certificate.Validity()
-		isExpired := err != nil || until.Before(now.Add(-activationDelay))
+		_, validUntil, err := k.Certificate.Validity()
+		isExpired := err != nil || validUntil.Before(now.Add(-activationDelay))
 		if hasRoom := len(keys)+len(s.Keys)-i < maxKeys; !isExpired || hasRoom {
 			keys = append(keys, k)
 		}
@@ -76,9 +76,9 @@ func (s *keySet) removeOldKeys(now time.Time) {
 }
 
 func (s *keySet) isRenewalDue(now time.Time) bool {
-	_, current := s.keyAt(now)
-	_, next := s.keyAt(now.Add(Lifetime / 2))
-	return !current || !next
+	_, hasCurrent := s.keyAt(now)
+	_, hasNext := s.keyAt(now.Add(Lifetime / 2))
+	return !hasCurrent || !hasNext
 }
 
 func (s *keySet) nextValidFrom(now time.Time) time.Time {
@@ -89,9 +89,9 @@ func (s *keySet) nextValidFrom(now time.Time) time.Time {
 		}
 		return until
 	}
-	// A booking that waited for a key may have an earlier time, so the first key is valid from
-	// before now. It does not start before the end of an earlier key, which may have signed
-	// statements of that time.
+	// The first key must also sign bookings that waited for a key, so it is valid from an earlier
+	// time. It is not valid before the end of an earlier key, which may have signed statements of
+	// that time.
 	from := now.Add(-activationDelay)
 	for _, k := range s.Keys {
 		if _, until, err := k.Certificate.Validity(); err == nil && until.After(from) && !until.After(now) {
@@ -119,7 +119,7 @@ type Keys struct {
 
 	mu       sync.Mutex
 	cached   keySet    // document at its last read or write
-	cachedAt time.Time // time at which known was read or written
+	cachedAt time.Time // time at which cached was read or written
 }
 
 func New(c Config) *Keys {
@@ -221,13 +221,13 @@ func (k *Keys) renew(ctx context.Context) (s keySet, err error) {
 	return s, nil
 }
 
-func (k *Keys) createKey(ctx context.Context, host identity.Signer, from time.Time) (entry sealedKey, err error) {
+func (k *Keys) createKey(ctx context.Context, host identity.Signer, validFrom time.Time) (entry sealedKey, err error) {
 	key, err := identity.NewKey(k.config.Rand)
 	if err != nil {
 		return entry, err
 	}
 	defer key.Wipe()
-	if entry.Certificate, err = certificate.New(ctx, host, key.ID(), from, from.Add(Lifetime)); err != nil {
+	if entry.Certificate, err = certificate.New(ctx, host, key.ID(), validFrom, validFrom.Add(Lifetime)); err != nil {
 		return entry, err
 	}
 	entry.Seed, err = sealed.SigningKey.Seal(ctx, k.config.Vault, key)

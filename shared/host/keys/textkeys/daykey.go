@@ -66,9 +66,9 @@ func (k *Keys) loadKey(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-// createKey creates the key of a day. A text may be sealed only under a key that is certainly stored.
-// If the outcome of the commit is unknown, create returns an error, and the next caller reads the
-// document.
+// createKey creates the key of a day. A text may be sealed only under a key that is certainly
+// stored. If the outcome of the commit is unknown, createKey returns an error, and the next caller
+// reads the document.
 func (k *Keys) createKey(ctx context.Context, day uint32) (*dayKey, error) {
 	key := make([]byte, keySize)
 	defer clear(key)

@@ -28,7 +28,7 @@ type Reader struct {
 }
 
 func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention time.Duration) *Reader {
-	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), dayErrors: map[uint32]error{}}
+	return &Reader{docs: d, keys: New(readOnlyStore{docs: d}, v, now, nil, retention), dayErrors: map[uint32]error{}}
 }
 
 // Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKeyDamaged
@@ -71,10 +71,12 @@ func (r *Reader) recordDayError(day uint32, err error) {
 	r.dayErrors[day] = err
 }
 
-// readOnly is the store of a Reader's Keys. It only reads documents.
-type readOnly struct {
+// readOnlyStore is the store of a Reader's Keys. It only reads documents.
+type readOnlyStore struct {
 	store.Store
 	docs store.Reader
 }
 
-func (s readOnly) Doc(ctx context.Context, k store.Key) (store.Doc, error) { return s.docs.Doc(ctx, k) }
+func (s readOnlyStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+	return s.docs.Doc(ctx, k)
+}

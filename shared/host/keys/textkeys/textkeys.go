@@ -156,7 +156,7 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	}
 	var expired []store.Doc
 	newest := ""
-	if err := k.eachLive(ctx, func(d store.Doc) bool {
+	if err := k.eachLiveKey(ctx, func(d store.Doc) bool {
 		if newest = d.Key.Sort; newest < formatDay(firstKept) {
 			expired = append(expired, d)
 		}
@@ -179,7 +179,7 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	return destroyed, nil
 }
 
-func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
+func (k *Keys) eachLiveKey(ctx context.Context, fn func(store.Doc) bool) error {
 	for d, err := range store.Documents(ctx, k.store, KeyDocs.Range()) {
 		if err != nil {
 			return fmt.Errorf("text keys: %w", err)
@@ -192,16 +192,16 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// createLeadTime is how long before midnight the next day's key may be created. With a key created
+// createLeadTime is how long before midnight the next day's key may be created. If the key exists
 // early, calls succeed even if the store accepts no writes at midnight.
 const createLeadTime = 6 * time.Hour
 
 // minAttemptInterval is the minimum time between two attempts of CreateNext.
 const minAttemptInterval = time.Minute
 
-// CreateNext creates the key of the next day if that day starts within createLeadTime. A host calls it
-// at intervals or after each call. It accesses the store at most once per minAttemptInterval. Once the key
-// is in memory, it does not access the store.
+// CreateNext creates the key of the next day if that day starts within createLeadTime. A host calls
+// it at intervals or after each call. It accesses the store at most once per minAttemptInterval.
+// Once the key is in memory, it does not access the store.
 func (k *Keys) CreateNext(ctx context.Context) error {
 	now := k.now()
 	day, err := dayOf(now)
@@ -223,8 +223,8 @@ func (k *Keys) beginAttempt(day uint32, now time.Time) bool {
 }
 
 func (k *Keys) NextExpiry(ctx context.Context) (expiry time.Time, err error) {
-	// The first key is the oldest, so it expires next. If no key is live, end stays zero.
-	err = k.eachLive(ctx, func(d store.Doc) bool {
+	// The first key is the oldest, so it expires next. If no key is live, expiry stays zero.
+	err = k.eachLiveKey(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err == nil {
 			expiry = day.AddDate(0, 0, 1).Add(k.retention)
@@ -299,9 +299,9 @@ func (k *Keys) addToCache(day uint32, key *dayKey) {
 	}
 }
 
-// ClearTipCache drops all keys from memory. It must be called after a store was restored from a backup,
-// which may lack some keys. A text sealed under a missing key could never be opened.
-func (k *Keys) ClearTipCache() {
+// ClearCache drops all keys from memory. It must be called after a store was restored from a
+// backup, which may lack some keys. A text sealed under a missing key could never be opened.
+func (k *Keys) ClearCache() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.keys)

@@ -35,16 +35,18 @@ func CheckBookingPrice(p money.Amount) error {
 type Price struct {
 	Version uint64       `json:"version"` // starts at 1
 	Flat    money.Amount `json:"flat"`    // price per call
-	// InputPrice and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
-	// estimated if an answer ends early. MaxCharge is the maximum charge for a call if tokens have
-	// a price. It is held (reserved in the caller's account) until the answer is complete.
+	// InputPrice and OutputPrice are prices of a million tokens. The vacant's agent reports the
+	// tokens, or they are estimated if an answer ends early. MaxCharge is the maximum charge for a
+	// call if tokens have a price. It is held (reserved in the caller's account) until the answer
+	// is complete.
 	InputPrice  money.Amount `json:"in,omitempty"`
 	OutputPrice money.Amount `json:"out,omitempty"`
 	MaxCharge   money.Amount `json:"most,omitempty"`
-	// FreePerSigner limits the free calls per UTC day for each signing caller, FreePerAddress for each address,
-	// and FreeTotal for all callers together. They apply only to callers without an account. If Free
-	// is zero, signers have no free calls. If FreePerAddress is zero, guests have no free calls, and
-	// calls of signers are not counted per address. If FreeTotal is zero, there is no common limit.
+	// FreePerSigner limits the free calls per UTC day for each signing caller, FreePerAddress for
+	// each address, and FreeTotal for all callers together. They apply only to callers without an
+	// account. If FreePerSigner is zero, signers have no free calls. If FreePerAddress is zero,
+	// guests have no free calls, and calls of signers are not counted per address. If FreeTotal is
+	// zero, there is no common limit.
 	FreePerSigner  int64 `json:"free,omitempty"`
 	FreePerAddress int64 `json:"free_address,omitempty"`
 	FreeTotal      int64 `json:"free_all,omitempty"`
@@ -53,15 +55,15 @@ type Price struct {
 	SetAt          time.Time `json:"set"`
 }
 
-// SetDefaultFreeLimits derives FreePerAddress and FreeTotal from Free. An address gets three times as
-// many free calls, and all callers together get a hundred times as many. If address or hasAll is
-// true, FreePerAddress or FreeTotal is already set and stays unchanged. A caller can create keys at no
+// SetDefaultFreeLimits derives FreePerAddress and FreeTotal from FreePerSigner, unless the
+// parameters say that they are already set. An address gets three times as many free calls as a
+// signer, and all callers together get a hundred times as many. A caller can create keys at no
 // cost, so without these limits one sender would have unlimited free calls.
-func (p *Price) SetDefaultFreeLimits(hasAddress, hasAll bool) {
-	if !hasAddress {
+func (p *Price) SetDefaultFreeLimits(isAddressSet, isTotalSet bool) {
+	if !isAddressSet {
 		p.FreePerAddress = min(3*p.FreePerSigner, MaxFreeCalls)
 	}
-	if !hasAll {
+	if !isTotalSet {
 		p.FreeTotal = min(100*p.FreePerSigner, MaxFreeCalls)
 	}
 }

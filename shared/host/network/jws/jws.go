@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sign signs payload. Its protected header contains more in addition to the algorithm, type and key
-// id. Both results are encoded in base64url.
+// Sign signs payload. Its protected header contains extraMembers in addition to the algorithm, type
+// and key id. Both results are encoded in base64url.
 func Sign(ctx context.Context, s identity.Signer, payload []byte, extraMembers ...canon.Member) (protected, signature string, err error) {
 	textMember := func(key, value string) canon.Member {
 		return canon.Member{Key: key, Value: canon.NewString(value)}

@@ -34,7 +34,7 @@ type Actor struct {
 
 // HostActor returns the actor for requests that the host makes for itself, such as probes and
 // searches, and for requests of people on their own machine. These requests are not subject to the
-// Guard.
+// EndpointGuard.
 func HostActor(chooser URLChooser) Actor { return Actor{isHost: true, chooser: chooser} }
 
 func VacantActor(id identity.ID, chooser URLChooser) Actor {
@@ -42,7 +42,7 @@ func VacantActor(id identity.ID, chooser URLChooser) Actor {
 }
 
 func (a Actor) WithPrivateAddresses() Actor {
-	// Only URLs that the operator chose use this permission.
+	// The permission applies only to URLs that the operator chose.
 	a.allowsPrivate = true
 	return a
 }

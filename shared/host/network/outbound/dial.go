@@ -21,8 +21,8 @@ type Resolver interface {
 // next address.
 const attemptTimeout = 5 * time.Second
 
-// DialFunc opens a connection to addr, which has the form IP:PORT and is already checked. For example,
-// (*net.Dialer).DialContext is a Dial.
+// DialFunc opens a connection to addr, which has the form IP:PORT and is already checked. For
+// example, (*net.Dialer).DialContext is a DialFunc.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 type dialer struct {
@@ -31,13 +31,12 @@ type dialer struct {
 	allowedReasons map[string]bool // reasons of address ranges that may be dialled
 }
 
-// dial connects to addr, which has the form host:port.
+// dial connects to addr, which has the form host:port. If one address of a name is refused, dial
+// refuses the name: a name with both internal and public addresses is an attack or a mistake.
 //
-// If one address of a name is refused, the name is refused: a name with both internal and public
-// addresses is an attack or a mistake, which the use of the public address would hide. The error
-// message does not contain the address, and it is the same for a name with internal addresses and a
-// name without addresses. Otherwise tenants could explore the internal network. The cause, which is
-// only logged, contains the difference.
+// The error message is the same for a name with internal addresses and a name without addresses,
+// and it contains no address. Otherwise tenants could explore the internal network. The cause,
+// which is only logged, contains the difference.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -2,11 +2,11 @@
 // chose, so every request is checked. (The command line uses dispatch.HTTP instead, because its
 // user chooses whom to call.)
 //
-// Every request has an actor, and a vacant reaches only the URLs that its Guard permits. The client
-// never connects to an address in the host's network: loopback, private, link-local and metadata
-// addresses are refused in every notation, whatever name resolves to them. There are two
-// exceptions. Options can allow loopback, and Actor.WithPrivateAddresses allows private addresses for single
-// URLs of the operator.
+// Every request has an actor, and a vacant reaches only the URLs that the Guard of the Options
+// permits. The client never connects to an address in the host's network: loopback, private,
+// link-local and metadata addresses are refused in every notation, whatever name resolves to them.
+// There are two exceptions. Options can allow loopback, and Actor.WithPrivateAddresses allows
+// private addresses for single URLs of the operator.
 //
 // The client resolves names itself, checks every address, and dials the checked address. It does
 // not follow redirects and does not use a proxy, because both would bypass the check.
@@ -143,10 +143,10 @@ type Reply struct {
 // URL without user and password, the error is Malformed. If the Guard refuses the request, Do
 // returns its error. For an internal address or localhost in the URL, the error is Forbidden.
 //
-// The kind is Deadline after a timeout, Canceled if ctx was cancelled, Untrusted for an invalid
-// certificate, TooLarge for a reply above the limit, and Unavailable for other network errors.
-// Unavailable also covers names without an address and names with internal addresses: both have the
-// same message, and only the cause differs.
+// The kind is DeadlineExceeded after a timeout, Canceled if ctx was cancelled, Untrusted for an
+// invalid certificate, TooLarge for a reply above the limit, and Unavailable for other network
+// errors. Unavailable also covers names without an address and names with internal addresses: both
+// have the same message, and only the cause differs.
 func (c *Client) Do(ctx context.Context, actor Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
@@ -218,9 +218,9 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// ReplaceSuffix returns u with another end of its path: it removes trailing slashes, then the
-// suffix old if the path has it, and appends new. The rest of the path keeps its escaping, and the
-// query is kept. Both old and new must be escaped.
+// ReplaceSuffix returns u with another end of its path: it removes trailing slashes, then oldSuffix
+// if the path has it, and appends newSuffix. The rest of the path keeps its escaping, and the query
+// is kept. Both suffixes must be escaped.
 func ReplaceSuffix(u *url.URL, oldSuffix, newSuffix string) *url.URL {
 	v := *u
 	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), oldSuffix)

@@ -57,7 +57,7 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	return reply, nil
 }
 
-// limitedBody is a reply body that returns an error after left bytes.
+// limitedBody is a reply body that returns an error if it has more than the remaining bytes.
 type limitedBody struct {
 	io.ReadCloser
 	remaining       int

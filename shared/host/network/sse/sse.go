@@ -46,7 +46,7 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 			_, _ = reader.Discard(3)
 		}
 		var data, line []byte
-		var name, dataName, id string // began is the name at the start of the data
+		var name, dataName, id string // dataName is the name at the start of the data
 		hasData := false              // whether a data field was read, because its value may be empty
 		nameAfterData := false        // whether the name was read after data
 		isOneEvent := false           // whether the lines of data form one event

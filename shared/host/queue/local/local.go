@@ -119,17 +119,17 @@ type worker struct {
 	// busy contains the sort keys of messages that are being handled or must not be retried yet.
 	busy           map[string]bool
 	runningByShare map[string]int // number of running messages by share
-	// refusalTimes contains the time at which a handler first refused a message. Retries are limited
-	// from this time and not from the time of sending, because a message may wait for its shares,
-	// and a turn may run for minutes.
+	// refusalTimes contains the time at which a handler first refused a message. Retries are
+	// limited from this time and not from the time of sending, because a message may wait for its
+	// shares, and a turn may run for minutes.
 	refusalTimes map[string]time.Time
-	// finished contains the sort keys of messages whose handlers have returned since the current page
-	// was read. The page may still contain these messages, although they are deleted.
+	// finished contains the sort keys of messages whose handlers have returned since the current
+	// page was read. The page may still contain these messages, although they are deleted.
 	finished map[string]bool
 }
 
-// startHandlers starts handlers for messages that are not being handled and whose shares have room. When
-// a handler returns, it wakes Run if a share was full.
+// startHandlers starts handlers for messages that are not being handled and whose shares have room.
+// A handler that returns wakes Run if one of its shares was full.
 func (w *worker) startHandlers(ctx context.Context) error {
 	w.clearFinished()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.Range(), store.MaxPage) {
@@ -172,7 +172,7 @@ func (w *worker) handleMessage(ctx context.Context, d store.Doc, message string,
 	if err == nil {
 		err = w.deleteMessage(ctx, d)
 	}
-	if wasFull := w.release(d.Key.Sort, shares, err == nil); wasFull {
+	if wasFull := w.releaseShares(d.Key.Sort, shares, err == nil); wasFull {
 		w.queue.wake()
 	}
 	if err != nil {
@@ -228,10 +228,10 @@ func (w *worker) tryStart(sortKey string, shares []task.Share) bool {
 	return true
 }
 
-// release releases the shares of a message. It reports whether one of them was full. An unfinished
-// message remains busy. Otherwise, Run would retry it in an endless loop, because the end of a
-// handler in a full share wakes Run.
-func (w *worker) release(sortKey string, shares []task.Share, isDone bool) (wasFull bool) {
+// releaseShares releases the shares of a message and reports whether one of them was full. An
+// unfinished message remains busy until its retry. Otherwise the release of a full share would wake
+// Run, and Run would retry the message in an endless loop.
+func (w *worker) releaseShares(sortKey string, shares []task.Share, isDone bool) (wasFull bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if isDone {

@@ -21,8 +21,8 @@ type Subject struct {
 	MaxDelay time.Duration
 }
 
-// RunContract runs the tests that every queue must pass. in runs a single test, for example in a
-// synctest bubble.
+// RunContract runs the tests that every queue must pass. runTest runs a single test, for example in
+// a synctest bubble.
 func RunContract(t *testing.T, runTest func(*testing.T, func(*testing.T)), newSubject func(*testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
 		"WhatIsHandledIsDone": testHandledOnce, "ARefusedMessageComesAgain": testRetried, "ARefusedMessageIsDroppedInTheEnd": testDropped,

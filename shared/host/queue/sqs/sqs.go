@@ -2,10 +2,10 @@
 // functions, which messages start.
 //
 // Each message is handled at least once. It is deleted only after its handler has returned nil, or
-// after it was refused for longer than Patience. The message of a turn that cannot start because
-// too many turns are running is redelivered until the turn starts or fails. If a task may wait for
-// longer than SQS redelivers a message, a new message replaces the old one. A message whose
-// handling fails is redelivered until SQS moves it to the dead-letter queue.
+// after it was refused for longer than RetryTime. If too many turns are running, the message of a
+// waiting turn is redelivered until the turn starts or fails. If a task may wait for longer than
+// SQS redelivers a message, a new message replaces the old one. A message whose handling fails is
+// redelivered until SQS moves it to the dead-letter queue.
 package sqs
 
 import (
@@ -43,8 +43,8 @@ type Queue struct {
 	Config
 
 	mu sync.Mutex
-	// nextRedelivery contains, for each account, the earliest time for the next redelivery of a message
-	// without room. All callers without an account share the key "".
+	// nextRedelivery contains, for each account, the earliest time for the next redelivery of a
+	// message without room. All callers without an account share the key "".
 	nextRedelivery map[task.Sender]time.Time
 }
 
@@ -105,11 +105,11 @@ func retryDelay(deliveryCount int) time.Duration {
 	return min(time.Second<<min(max(deliveryCount, 1)-1, 6), maxRetryDelay)
 }
 
-// redeliveryDelay returns the time for which a message stays hidden because its turn cannot start. This
-// process spaces the messages of an account by FullRetryInterval times the number of waiting
-// accounts, so that all accounts share one rate and none waits behind another. It spaces the
-// messages of all callers without an account by FullRetryInterval. The time ends at most
-// FullRetryDelay after the turn has failed.
+// redeliveryDelay returns the time for which a message stays hidden because its turn cannot start.
+// All waiting accounts of this process share one rate: the messages of an account are spaced by
+// FullRetryInterval times the number of waiting accounts. The messages of all callers without an
+// account are spaced by FullRetryInterval. The time ends at most FullRetryDelay after the turn has
+// failed.
 func (q *Queue) redeliveryDelay(message string, firstDelivery time.Time, hasAccount bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -54,8 +54,8 @@ func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
 // Activity returns the calls from outside the tree in each of the last MaxHours hours, oldest
 // first. If the vacant was observed for less time or had no such call, the counts are not evidence.
-// series is then nil, and missing contains the reason.
-func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
+// The series is then nil, and the second result is the reason.
+func (c *Calls) Activity(now time.Time) (series []float64, missingReason string) {
 	if c.firstHour == 0 {
 		return nil, "it was never observed"
 	}
@@ -72,7 +72,7 @@ func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 		}
 	}
 	if !hasCalls {
-		return nil, fmt.Sprintf("no call from outside its tree came in %d hours", MaxHours)
+		return nil, fmt.Sprintf("it had no call from outside its tree in %d hours", MaxHours)
 	}
 	return series, ""
 }
@@ -107,8 +107,8 @@ func (c *Calls) isUnchangedBy(pending pendingObservations) bool {
 }
 
 func (c *Calls) shiftTo(hour int64) {
-	// If hour is before all counted hours, a clock is or was wrong. All counts are then reset.
-	// Otherwise no call could be counted before the time that the wrong clock showed.
+	// If hour is before all counted hours, a clock was wrong. All counts are then reset. Otherwise
+	// calls could not be counted until the time that the wrong clock showed.
 	if c.firstHour == 0 || c.newestHour-hour >= MaxHours {
 		c.firstHour, c.newestHour, c.counts = hour, hour, [MaxHours]uint32{}
 		return
@@ -168,12 +168,12 @@ func decode(b []byte) (Calls, error) {
 		return Calls{}, err
 	}
 	var c Calls
-	c.firstHour = int64(d.uvarint(maxHour))
-	c.newestHour = c.firstHour + int64(d.uvarint(maxHour))
-	d.counts(&c.counts)
-	d.references(&c)
+	c.firstHour = int64(d.readUvarint(maxHour))
+	c.newestHour = c.firstHour + int64(d.readUvarint(maxHour))
+	d.readCounts(&c.counts)
+	d.readReferences(&c)
 	if d.invalid || len(d.rest) > 0 || c.firstHour == 0 {
-		return Calls{}, problem.New(problem.Damaged, "expected buckets and references, got %d bytes of something else", len(b))
+		return Calls{}, problem.New(problem.Damaged, "expected hourly counts and references, got %d other bytes", len(b))
 	}
 	return c, nil
 }
@@ -195,7 +195,7 @@ func (d *decoder) readByte() byte {
 	return v
 }
 
-func (d *decoder) uvarint(limit uint64) uint64 {
+func (d *decoder) readUvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.rest)
 	if d.invalid = d.invalid || n <= 0 || v > limit; d.invalid {
 		return 0
@@ -204,19 +204,19 @@ func (d *decoder) uvarint(limit uint64) uint64 {
 	return v
 }
 
-func (d *decoder) counts(counts *[MaxHours]uint32) {
+func (d *decoder) readCounts(counts *[MaxHours]uint32) {
 	for i := 0; i < MaxHours && !d.invalid; {
-		if counts[i] = uint32(d.uvarint(math.MaxUint32)); counts[i] > 0 {
+		if counts[i] = uint32(d.readUvarint(math.MaxUint32)); counts[i] > 0 {
 			i++
 			continue
 		}
-		zeros := int(d.uvarint(uint64(MaxHours - i)))
+		zeros := int(d.readUvarint(uint64(MaxHours - i)))
 		d.invalid = d.invalid || zeros == 0
 		i += zeros
 	}
 }
 
-func (d *decoder) references(c *Calls) {
+func (d *decoder) readReferences(c *Calls) {
 	callers := make([]identity.ID, min(int(d.readByte()), MaxReferences))
 	for i := range callers {
 		if d.invalid = d.invalid || len(d.rest) < identity.Size; d.invalid {
@@ -227,7 +227,7 @@ func (d *decoder) references(c *Calls) {
 	n := int(d.readByte())
 	d.invalid = d.invalid || n > MaxReferences
 	for range n {
-		index, position := int(d.readByte()), d.uvarint(math.MaxInt64)
+		index, position := int(d.readByte()), d.readUvarint(math.MaxInt64)
 		if d.invalid = d.invalid || index >= len(callers); d.invalid {
 			return
 		}

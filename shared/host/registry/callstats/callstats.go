@@ -5,8 +5,9 @@
 //
 // The package stores no texts. It cannot fail a call and delays it only within the time that the
 // call pipeline allows. Each vacant has one document. A process writes it at most once per
-// WriteInterval, and only to change it. Counts since the last write are lost if the process ends,
-// and so are counts whose write fails. Evidence may therefore be missing, but it is never invented.
+// WriteInterval, and only to change it. Counts are lost if the process ends before they are
+// written, or if the write fails with an unknown outcome. Evidence may therefore be missing, but it
+// is never invented.
 package callstats
 
 import (
@@ -77,8 +78,8 @@ func (n *pendingObservations) add(newer pendingObservations) {
 	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
 }
 
-// vacantState contains the observations of a process about one vacant, and the document as it was last
-// written. Only the current writer uses calls, version and known.
+// vacantState contains the observations of a process about one vacant, and the document as it was
+// last written. Only the current writer uses isCurrent, calls and version.
 type vacantState struct {
 	pending   pendingObservations
 	lastWrite time.Time // start of the last write
@@ -89,7 +90,7 @@ type vacantState struct {
 	version   uint64
 }
 
-// cachedParent is a cached parent of a caller. The parent is zero if the caller has none.
+// cachedParent contains the parent of a caller, or the zero id if the caller has none.
 type cachedParent struct {
 	parent  identity.ID
 	expires time.Time // time until which parent is used
@@ -123,9 +124,9 @@ func (o *Observer) Observe(ctx context.Context, observation call.Observation) {
 	v.pending = due
 }
 
-// addPending adds n to the pending observations of id. If a write is due and no other write is in
-// progress, it returns the vacant and the observations that the caller must write. Otherwise v is
-// nil.
+// addPending adds observations to the pending observations of id. If a write is due and no other
+// write is in progress, it returns the vacant and the observations that the caller must write.
+// Otherwise v is nil.
 func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *vacantState, due pendingObservations) {
 	now := o.Now()
 	o.mu.Lock()
@@ -152,10 +153,9 @@ func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *v
 	return v, due
 }
 
-// write adds due to the document if this changes it. For example, a closed child that only its
-// parent calls causes a single write. If the write certainly failed, lost is true, and the caller
-// must keep due. After an unknown outcome the observations are dropped, because calls could
-// otherwise be counted twice.
+// write adds due to the document unless this would not change it. It returns true if the write
+// certainly failed, and the caller must then keep due. After an unknown outcome due is dropped,
+// because calls could otherwise be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacantState, due pendingObservations) (failed bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {

@@ -56,7 +56,7 @@ func allRequests() []request {
 	updateReputation := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		return SetReputation(context.Background(), r, k.ID(), reputation.NewState(Start))
 	}
-	// Reach is called until no endpoint waits.
+	// ProbeEndpoints is called until no endpoint waits.
 	probeAll := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {
 		for {
 			reached, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil })
@@ -88,9 +88,9 @@ func allRequests() []request {
 	}
 }
 
-// testInterruptions makes each store call of each request fail in every way, either alone or together with
-// all later calls, as in a crash. Delayed writes are applied before or after the request is sent
-// again. Each round uses another vacant.
+// testInterruptions makes each store call of each request fail in every way, either by itself or
+// together with all later calls, as in a crash. Delayed writes are applied before or after the
+// request is sent again. Each round uses another vacant.
 func testInterruptions(t *testing.T, inner store.Store) {
 	keyIndex := 10_000
 	for _, req := range allRequests() {
@@ -120,8 +120,8 @@ func testInterruptions(t *testing.T, inner store.Store) {
 	wantNoViolations(t, inner)
 }
 
-// interrupt runs one request of k and applies fate to its store call number callIndex. In a crash, all later
-// calls fail. It returns the store calls of the request.
+// interrupt runs one request of k and applies fault to its store call number callIndex. In a crash,
+// all later calls fail. It returns the store calls of the request.
 func (q *request) interrupt(t *testing.T, inner store.Store, k *identity.Key, callIndex int, fault storetest.Fault, crash, lateAfterResend bool) (ops []string) {
 	t.Helper()
 	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, callIndex, fault, crash, lateAfterResend)

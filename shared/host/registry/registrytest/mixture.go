@@ -25,8 +25,8 @@ const (
 	firstVacantKey = 5000 // index of the first vacant's key
 )
 
-// testRandomOperations runs random operations on a few vacants from several registries concurrently, over a
-// store with a fault in one of ten calls. Then it checks the invariants.
+// testRandomOperations runs random operations on a few vacants from several registries
+// concurrently, over a store with a fault in one of ten calls. Then it checks the invariants.
 func testRandomOperations(t *testing.T, inner store.Store) {
 	var wg sync.WaitGroup
 	var lossy [workerCount]*storetest.Lossy
@@ -119,8 +119,8 @@ func runRandomOperation(t *testing.T, r *registry.Registry, rnd *rand.Rand, suff
 	return "nothing", nil
 }
 
-// wantClosedAsManifest requires that a vacant with a closed manifest is hidden and that other vacants are
-// not closed.
+// wantClosedAsManifest requires that a vacant with a closed manifest is hidden and that other
+// vacants are not closed.
 func wantClosedAsManifest(t *testing.T, inner store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()

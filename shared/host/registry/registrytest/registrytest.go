@@ -25,7 +25,7 @@ import (
 // Start is the initial time of a Clock.
 var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Clock is a clock that only Pass changes.
+// Clock is a clock that only Advance changes.
 type Clock struct {
 	mu      sync.Mutex
 	current time.Time
@@ -107,12 +107,12 @@ func (d *Draft) setDefaults(id identity.ID) {
 	}
 }
 
-// ProbeEndpoints probes the endpoints that wait for a probe, with a probe that always succeeds, so that
-// their vacants are listed.
+// ProbeEndpoints probes the endpoints that wait for a probe, with a probe that always succeeds, so
+// that their vacants are listed.
 func ProbeEndpoints(t testing.TB, r *registry.Registry) {
 	t.Helper()
 	if _, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil }); err != nil {
-		t.Fatalf("Reach() = %v", err)
+		t.Fatalf("ProbeEndpoints() = %v", err)
 	}
 }
 
@@ -127,13 +127,13 @@ func NewPublication(t testing.TB, k *identity.Key, d Draft) registry.Publication
 		t.Fatal(err)
 	}
 	p := registry.Publication{
-		Card: c.Blob(), State: d.State, Visibility: d.Visibility, Time: d.SignedAt.UnixMilli(), ActorSeq: d.Seq, Key: d.Key,
+		Card: c.Blob(), State: d.State, Visibility: d.Visibility, Time: d.SignedAt.UnixMilli(), ActorSeq: d.Seq, IdempotencyKey: d.Key,
 	}
 	if d.BeforeSign != nil {
 		d.BeforeSign(&p)
 	}
 	p.Signature = sign(t, k, event.Event{
-		Type: event.Register, Actor: k.ID(), IdempotencyKey: p.Key, Time: p.Time, ActorSeq: p.ActorSeq,
+		Type: event.Register, Actor: k.ID(), IdempotencyKey: p.IdempotencyKey, Time: p.Time, ActorSeq: p.ActorSeq,
 		Payload: event.RegisterPayload(c.Hash(), card.Version, k.ID(), p.State.EffectiveVisibility(p.Visibility)),
 	})
 	if d.AfterSign != nil {
@@ -151,13 +151,13 @@ func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	return signature
 }
 
-// NewRevocation returns a revocation of k as its seq-th event, signed at Start. The function payload
-// creates the signed payload.
+// NewRevocation returns a revocation of k as its seq-th event, signed at Start. The function
+// payload creates the signed payload.
 func NewRevocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
 	t.Helper()
-	revocation := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
+	revocation := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, IdempotencyKey: fmt.Sprintf("revoke-%d", seq)}
 	revocation.Signature = sign(t, k, event.Event{
-		Type: event.Revoke, Actor: k.ID(), IdempotencyKey: revocation.Key, Time: revocation.Time, ActorSeq: seq, Payload: payload(k.ID(), reason),
+		Type: event.Revoke, Actor: k.ID(), IdempotencyKey: revocation.IdempotencyKey, Time: revocation.Time, ActorSeq: seq, Payload: payload(k.ID(), reason),
 	})
 	return revocation
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Update acquires the turn of r and commits the writes of add, as vacants.Directory does.
+// Update acquires the turn of r and commits the writes of addWrites, as vacants.Directory does.
 func Update(ctx context.Context, r *registry.Registry, addWrites func(context.Context, *store.Tx) error) error {
 	release, err := r.AcquireTurn(ctx)
 	if err != nil {

@@ -93,7 +93,8 @@ func (q *Query) queryWords() []queryWord {
 	return words
 }
 
-// queryWord is a word of a query together with its stem, which is "" if the word has no other forms.
+// queryWord is a word of a query together with its stem, which is "" if the word has no other
+// forms.
 type queryWord struct{ word, stem string }
 
 func newQueryWord(word string) queryWord {

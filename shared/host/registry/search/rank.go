@@ -12,10 +12,10 @@ type Group int
 // The groups are ordered by their weight. An index needs a word only in the strongest group that
 // contains it, because weaker groups always give fewer points.
 const (
-	Signed     Group = iota // capability in the card, tags, skills, and names of the venue
-	Summary                 // summary of the listing
-	Claimed                 // capabilities that the publisher declared
-	GroupCount int   = 3
+	GroupSigned  Group = iota // capability in the card, tags, skills, and names of the venue
+	GroupSummary              // summary of the listing
+	GroupClaimed              // capabilities that the publisher declared
+	GroupCount   int   = 3
 )
 
 // Kind is a way in which a word of a query matches a word of an entry.
@@ -78,8 +78,8 @@ func (q *Query) WeightFromRank(rank float64) int {
 type Terms [GroupCount][]string
 
 // MaxText limits the normalised text that is indexed per group, in bytes. The rest is cut off,
-// because a longer text would match almost all queries and burden every index: 25 KB of Chinese
-// takes half a second and a megabyte.
+// because a longer text would match almost all queries and slow down every index. For example, 25
+// KB of Chinese takes half a second and a megabyte.
 const MaxText = 4 << 10
 
 func (e *Entry) Terms() Terms {

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// parse returns the query of r. none is true if r cannot match any entry, because r.Query is not
-// blank but contains no words.
+// parse returns the query of r. matchesNone is true if r cannot match any entry, because r.Query is
+// not blank but contains no words.
 func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
@@ -37,7 +37,7 @@ func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	q = q.WithStems()
 	if r.Cursor != "" {
 		place, err := q.parseCursor(r.Cursor)
-		if relaxedQuery, ok := q.relaxed(); err != nil && r.AllowMissingWords && ok {
+		if relaxedQuery, ok := q.relax(); err != nil && r.AllowMissingWords && ok {
 			q = relaxedQuery
 			place, err = q.parseCursor(r.Cursor)
 		}
@@ -49,9 +49,9 @@ func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	return q, matchesNone, nil
 }
 
-// relaxed returns q with a reduced number of required words: more than half, or one of two. ok is
+// relax returns q with a reduced number of required words: more than half, or one of two. ok is
 // false if q has fewer than two words.
-func (q Query) relaxed() (_ Query, ok bool) {
+func (q Query) relax() (_ Query, ok bool) {
 	n := len(q.Words)
 	if q.MinWords = n/2 + 1; n == 2 {
 		q.MinWords = 1
@@ -93,9 +93,9 @@ func (r *Request) setFilters(q *Query) error {
 	return nil
 }
 
-// encodeCursor encodes a place together with a checksum that binds it to the query. The checksum detects
-// cursors that are truncated, changed or from another query. It needs no secret key, because a
-// forged place reveals no data.
+// encodeCursor encodes a place together with a checksum that binds it to the query. The checksum
+// detects cursors that are truncated, changed or from another query. It needs no secret key,
+// because a forged place reveals no data.
 func (q *Query) encodeCursor(p Place) string {
 	b := binary.AppendUvarint(nil, uint64(q.WeightFromRank(p.Rank)))
 	b = binary.AppendUvarint(b, p.FirstSeq)
@@ -152,11 +152,11 @@ func (q *Query) parseCursor(s string) (Place, error) {
 	if n <= 0 || weight > math.MaxInt32 {
 		return Place{}, invalidErr
 	}
-	joined, m := binary.Uvarint(place[n:])
+	firstSeq, m := binary.Uvarint(place[n:])
 	if m <= 0 || n+m != len(place) {
 		return Place{}, invalidErr
 	}
-	return Place{Rank: q.Rank(int(weight)), FirstSeq: joined}, nil
+	return Place{Rank: q.Rank(int(weight)), FirstSeq: firstSeq}, nil
 }
 
 func truncate(s string) string {

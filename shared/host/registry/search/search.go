@@ -13,13 +13,13 @@
 // run of letters is one word and is separated from other scripts.
 //
 // All words of a query must match an entry. English stop words such as "a" and "to" are ignored
-// unless the query has no other words. A word matches a word of the entry if both are equal
-// (Exact), if the entry's word starts with it or is another form of the same English word (Prefix),
-// or if the entry's word contains it (KindInside). KindInside requires at least three runes, or one
-// in scripts without spaces.
+// unless the query has no other words. A word of the query matches a word of the entry in one of
+// three ways: both are equal (KindExact); the entry's word starts with it or is another form of the
+// same English word (KindPrefix); the entry's word contains it (KindInside). KindInside requires at
+// least three runes, or one in scripts without spaces.
 //
-// If no entry has all words, a search may accept entries with most of the words
-// (Request.AllowMissingWords): more than half of three or more words, or one of two.
+// If no entry has all words and Request.AllowMissingWords is set, a search accepts entries with one
+// of two words, or with more than half of three or more words.
 //
 // # Rank
 //
@@ -34,8 +34,8 @@
 //
 // The relevance is the mean of the words' points, divided by 16. For a query without words it is 1.
 // Rank = relevance × (0.5 + 0.5 × score). The score is the earned reputation
-// (reputation.State.EarnedScore), in steps of 1/4096. Both values do not depend on other entries,
-// so a cursor remains valid while other entries change. All computations use integers
+// (reputation.State.EarnedScore), in steps of 1/4096. Relevance and score do not depend on other
+// entries, so a cursor remains valid while other entries change. All computations use integers
 // (Query.Weight), so that every index gets the same numbers. If ranks are equal, the vacant that
 // joined first comes first.
 package search
@@ -92,8 +92,8 @@ type Query struct {
 	// MinWords is the number of words that must match. Zero means all words.
 	MinWords    int
 	cachedWords []queryWord // Words with their stems, set by WithStems
-	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
-	// matches every entry.
+	// Text is normalised and must be a substring of one of the normalised DeclaredCapabilities. An
+	// empty Text matches every entry.
 	Text string
 	// Tag is normalised and must equal a normalised tag of the listing.
 	Tag string
@@ -132,7 +132,7 @@ type Hit struct {
 }
 
 // Place is the position of a hit in the order of its query: by descending Rank and then by
-// ascending Joined. It changes only if the entry changes.
+// ascending FirstSeq. It changes only if the entry changes.
 type Place struct {
 	Rank     float64
 	FirstSeq uint64

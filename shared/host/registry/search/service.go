@@ -43,15 +43,14 @@ const (
 	defaultTimeout = 5 * time.Second
 	// spareHits is the number of additional hits per page, which replace dropped hits.
 	spareHits = 8
-	// maxVerifiedHits limits the hits that one Find verifies. If an index contains many invalid entries,
-	// the result is a short page with a cursor and not a long wait.
+	// maxVerifiedHits limits the hits that one Find verifies. If an index contains many invalid
+	// entries, the result is a short page with a cursor and not a long wait.
 	maxVerifiedHits = 1000
 	// maxConcurrentReads limits concurrent reads of registrations.
 	maxConcurrentReads = 16
-	// maxReadBytes limits the bytes of registrations that one Find reads, except for the last batch. It
-	// suffices for a hundred registrations of ordinary size. Reads are the cost of a search, and
-	// anyone may search, so large cards lead to a short page with a cursor and not to an expensive
-	// search.
+	// maxReadBytes limits the bytes of registrations that one Find reads. The last batch may exceed
+	// it. It suffices for a hundred registrations of ordinary size. Anyone may search, so large
+	// cards lead to a short page with a cursor and not to an expensive search.
 	maxReadBytes = 256 << 10
 )
 
@@ -121,24 +120,24 @@ type Page struct {
 }
 
 // Find returns the results of r. The error is Malformed if r exceeds a limit or its cursor belongs
-// to another request, and otherwise Unavailable or Deadline.
+// to another request, and otherwise Unavailable or DeadlineExceeded.
 func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
-	q, none, err := r.parse()
-	if err != nil || none {
+	q, matchesNone, err := r.parse()
+	if err != nil || matchesNone {
 		return Page{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	s.refresh(ctx)
 	page, err := s.collectPage(ctx, q)
-	if relaxedQuery, ok := q.relaxed(); err == nil && r.AllowMissingWords && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
+	if relaxedQuery, ok := q.relax(); err == nil && r.AllowMissingWords && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
 		return s.collectPage(ctx, relaxedQuery)
 	}
 	return page, err
 }
 
 // refresh updates the index but leaves time for the query. If many vacants publish at once,
-// searches are out of date and do not fail.
+// searches return outdated results instead of failing.
 func (s *Service) refresh(ctx context.Context) {
 	if s.Refresh == nil {
 		return

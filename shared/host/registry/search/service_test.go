@@ -154,7 +154,7 @@ func TestFalseIndexEntriesAreNotReturned(t *testing.T) {
 		{"it sleeps now", search.Request{}, func(w *town) {
 			w.change(1, func(g *registry.Registration) { g.State = lifecycle.Hibernating })
 		}},
-		{"it is closed for good", search.Request{}, func(w *town) {
+		{"an archived vacant never changes its state", search.Request{}, func(w *town) {
 			w.change(1, func(g *registry.Registration) { g.State = lifecycle.Sunk })
 		}},
 		{"its card is another's", search.Request{}, func(w *town) {

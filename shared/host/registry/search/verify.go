@@ -43,8 +43,8 @@ func newEntry(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	return e, c, true
 }
 
-// preparedRegistration is a registration that is prepared for matching. It is created once per stored version
-// and is immutable.
+// preparedRegistration is a registration that is prepared for matching. It is created once per
+// stored version and is immutable.
 type preparedRegistration struct {
 	*registry.CachedRegistration
 	entry      Entry
@@ -54,8 +54,8 @@ type preparedRegistration struct {
 	size       int64 // approximate size of the registration in bytes
 }
 
-// maxCachedRegistrations is the number of cached registrations. With ordinary registrations they take about
-// 40 MB.
+// maxCachedRegistrations is the number of cached registrations. With ordinary registrations they
+// take about 40 MB.
 const maxCachedRegistrations = 1 << 13
 
 func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*preparedRegistration, error) {
@@ -82,12 +82,12 @@ func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*pre
 	return p, nil
 }
 
-// maxCachedSize is the maximum size in bytes of a cached registration, so that large registrations do not
-// fill the memory.
+// maxCachedSize is the maximum size in bytes of a cached registration, so that large registrations
+// do not fill the memory.
 const maxCachedSize = 8 << 10
 
-// verifyHit rereads the registration of a hit. It returns nil if the vacant is not registered or not
-// listed, does not match, or has an invalid card.
+// verifyHit rereads the registration of a hit. It returns nil if the vacant is not registered or
+// not listed, does not match, or has an invalid card.
 func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *atomic.Int64) (*Match, error) {
 	p, err := s.prepareRegistration(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
@@ -145,7 +145,8 @@ func (s *Service) logDroppedHit(ctx context.Context, h Hit, reason string) {
 	s.Log.DebugContext(ctx, "a search hit was dropped", "vacant", h.ID, "why", reason)
 }
 
-// maxCachedVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
+// maxCachedVerdicts is the number of cards whose verification result is cached. They take about 10
+// MB.
 const maxCachedVerdicts = 1 << 16
 
 // isOwnCard reports whether c is the card of g and its signature verifies. The result is cached

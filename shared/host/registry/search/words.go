@@ -28,7 +28,7 @@ func Normalise(s string) string {
 	if isASCII(s) {
 		return collapseSpaces(strings.ToLower(s))
 	}
-	// Folding can create characters that compose, and composing can create characters that fold.
+	// Folding can create characters that compose and vice versa, so both steps are repeated.
 	for range 3 {
 		n := norm.NFKC.String(foldCase(norm.NFKC.String(removeInvisible(s))))
 		if n == s {
@@ -62,7 +62,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-func isTidy(s string) bool {
+func isCollapsedASCII(s string) bool {
 	// This check works on bytes, so it is false for all text that is not printable ASCII.
 	previous := byte(' ')
 	for i := range len(s) {
@@ -76,7 +76,7 @@ func isTidy(s string) bool {
 }
 
 func collapseSpaces(s string) string {
-	if isTidy(s) {
+	if isCollapsedASCII(s) {
 		return s
 	}
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
@@ -233,8 +233,8 @@ func ParseText(q string) (string, error) {
 }
 
 // MinInsideRunes returns the minimum number of runes with which word may match inside another word.
-// It is three, because short words would match almost all entries, and one in scripts without
-// spaces.
+// It is one in scripts without spaces. Otherwise it is three, because shorter words would match
+// almost all entries.
 func MinInsideRunes(word string) int {
 	if r, _ := utf8.DecodeRuneInString(word); IsUnspaced(r) {
 		return 1

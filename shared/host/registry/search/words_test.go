@@ -130,7 +130,7 @@ func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
 	if size > search.MaxText {
 		t.Errorf("Texts() have %d bytes, want at most %d", size, search.MaxText)
 	}
-	if diff := cmp.Diff([]string{"é"}, e.Terms()[search.Claimed]); diff != "" {
+	if diff := cmp.Diff([]string{"é"}, e.Terms()[search.GroupClaimed]); diff != "" {
 		t.Errorf("Terms() (-want +got):\n%s", diff)
 	}
 }

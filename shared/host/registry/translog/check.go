@@ -25,9 +25,9 @@ type Mismatch struct {
 }
 
 // Check compares all documents of a log with its sealed events: tiles, epochs, checkpoints,
-// signatures and the head. It passes each fault to found, continues, and returns the number of
+// signatures and the head. It passes each fault to report, continues, and returns the number of
 // sealed events. It returns an error only if r fails. Its memory does not grow with the log.
-func Check(ctx context.Context, r Reader, s store.Stream, decodeLeaf func(store.Row) (decodeLeaf, prev identity.Hash, err error), report func(Mismatch)) (sealedSize uint64, err error) {
+func Check(ctx context.Context, r Reader, s store.Stream, decodeLeaf func(store.Row) (leaf, prev identity.Hash, err error), report func(Mismatch)) (sealedSize uint64, err error) {
 	c := &checker{reader: r, ctx: ctx, report: report}
 	d, err := c.readDoc(HeadKey())
 	if err != nil || d.Version == 0 {
@@ -63,13 +63,13 @@ type checker struct {
 	head   *head
 	report func(Mismatch)
 
-	tree         frontier
-	lastEvent    identity.Hash // hash of the last event that was read
-	currentEpoch Epoch         // current epoch as stored, or zero if it is unusable
-	epochNumber  uint64        // number of the last epoch that was read
-	lastCovered  uint64        // last event of the last complete epoch
-	epochDamaged bool          // whether an epoch is damaged, so that later epochs cannot be checked
-	epochTree    EpochTree     // tree of the current epoch
+	tree           frontier
+	lastEvent      identity.Hash // hash of the last event that was read
+	currentEpoch   Epoch         // current epoch as stored, or zero if it is unusable
+	epochNumber    uint64        // number of the last epoch that was read
+	lastCoveredSeq uint64        // last event of the last complete epoch
+	epochDamaged   bool          // whether an epoch is damaged, so that later epochs cannot be checked
+	epochTree      EpochTree     // tree of the current epoch
 }
 
 // readDoc reads a document. It reports a damaged document and treats it as absent.
@@ -86,7 +86,7 @@ func isDamaged(err error) bool {
 	return problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable)
 }
 
-func (c *checker) checkRows(s store.Stream, decodeLeaf func(store.Row) (decodeLeaf, prev identity.Hash, err error)) error {
+func (c *checker) checkRows(s store.Stream, decodeLeaf func(store.Row) (leaf, prev identity.Hash, err error)) error {
 	for c.tree.size < c.head.size {
 		rows, err := c.reader.Rows(c.ctx, s, c.tree.size+1, store.MaxPage, store.Ascending)
 		if err != nil && !isDamaged(err) {
@@ -161,7 +161,7 @@ func (c *checker) readNextEpoch() error {
 // checkEpoch compares the current epoch, whose last event was just added, with its events.
 func (c *checker) checkEpoch() {
 	e, key := c.currentEpoch, epochKey(c.currentEpoch.ID)
-	c.lastCovered = e.LastSeq
+	c.lastCoveredSeq = e.LastSeq
 	root, err := c.tree.root()
 	switch {
 	case err != nil || e.Checkpoint.Root != root:
@@ -173,8 +173,8 @@ func (c *checker) checkEpoch() {
 	}
 }
 
-// checkCheckpoint compares the checkpoint of a size and its cosignatures with the tree. The empty log
-// has a checkpoint only if it was sealed while empty.
+// checkCheckpoint compares the checkpoint of a size and its cosignatures with the tree. The empty
+// log has a checkpoint only if it was sealed while empty.
 func (c *checker) checkCheckpoint(size uint64) error {
 	key := checkpointKey(size)
 	d, err := c.readDoc(key)
@@ -191,7 +191,7 @@ func (c *checker) checkCheckpoint(size uint64) error {
 		return err
 	}
 	want := Checkpoint{c.head.host, size, root}
-	got, _, err := Open([]byte(s.Note))
+	got, _, err := VerifyCheckpoint([]byte(s.Note))
 	if err != nil {
 		c.report(Mismatch{key, "a checkpoint", problem.AsError(err).Error()})
 		return nil
@@ -214,7 +214,7 @@ func (c *checker) checkCosignatures(checkpoint Checkpoint, s storedCheckpoint) e
 	}
 	if err == nil {
 		var verified []Cosignature
-		_, verified, err = Open(newPublished(checkpoint, s, w).Note)
+		_, verified, err = VerifyCheckpoint(newPublishedCheckpoint(checkpoint, s, w).Note)
 		if registeredCount := w.countRegistered(); err == nil && len(verified) < registeredCount {
 			err = problem.New(problem.Damaged, "%d of %d", len(verified), registeredCount)
 		}
@@ -229,8 +229,8 @@ func (c *checker) checkHead() {
 	if c.tree.size != c.head.size {
 		return // the reason is already reported
 	}
-	if !c.epochDamaged && (c.lastCovered != c.head.size || c.epochNumber != c.head.epochCount) {
-		c.report(Mismatch{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochCount, c.head.size), fmt.Sprintf("%d up to %d", c.epochNumber, c.lastCovered)})
+	if !c.epochDamaged && (c.lastCoveredSeq != c.head.size || c.epochNumber != c.head.epochCount) {
+		c.report(Mismatch{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochCount, c.head.size), fmt.Sprintf("%d up to %d", c.epochNumber, c.lastCoveredSeq)})
 	}
 	if root, err := c.tree.root(); err != nil || root != c.head.root || c.lastEvent != c.head.lastLeaf {
 		c.report(Mismatch{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.lastEvent), fmt.Sprintf("%x after %s", c.head.root, c.head.lastLeaf)})

@@ -34,7 +34,7 @@ func TestAWholeLogHasNoFaults(t *testing.T) {
 	w.events(1000)
 	w.seal(w.log(w.Store, 256))
 	l := w.log(w.Store, 0)
-	must(t, errorOf(l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))))
+	must(t, errorOf(l.AddCosignatures(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))))
 	if got := w.faults(); got != nil {
 		t.Errorf("sealed in steps: Check() finds %q, want nothing", got)
 	}
@@ -110,7 +110,7 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 		"a document of a later format": func(s string) string { return strings.Replace(s, `"format":1`, `"format":2`, 1) },
 	} {
 		w, l := sealedAt(t, 10)
-		p, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
+		p, err := l.AddCosignatures(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
 		must(t, err)
 		k := store.Key{Partition: translog.CosignatureDocs.Partition, Sort: "000000000000000a"}
 		d, err := w.Store.Doc(t.Context(), k)

@@ -19,8 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These prefixes start the names of signers in notes: the log of a host, and a vacant that is a
-// witness.
+// The name of a signer in a note starts with originPrefix for a host's log, and with witnessPrefix
+// for a vacant that is a witness.
 const (
 	originPrefix  = "vacancy/"
 	witnessPrefix = "vacant/"
@@ -47,9 +47,9 @@ func (c Checkpoint) Text() string {
 	return string(log.Checkpoint{Origin: Origin(c.Host), Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// ParseText parses the text of a checkpoint. It accepts only the canonical form, so that each
+// ParseCheckpoint parses the text of a checkpoint. It accepts only the canonical form, so that each
 // checkpoint has a single text.
-func ParseText(text string) (c Checkpoint, err error) {
+func ParseCheckpoint(text string) (c Checkpoint, err error) {
 	var raw log.Checkpoint
 	if rest, err := raw.Unmarshal([]byte(text)); err != nil || len(rest) > 0 {
 		return c, problem.Invalid("checkpoint", "three lines: origin, size, root", strconv.Quote(truncate(text)))
@@ -63,7 +63,7 @@ func ParseText(text string) (c Checkpoint, err error) {
 	}
 	c.Size, c.Root = raw.Size, [sha256.Size]byte(raw.Hash)
 	if c.Text() != text {
-		return c, problem.Invalid("checkpoint", "its one canonical form", strconv.Quote(truncate(text)))
+		return c, problem.Invalid("checkpoint", "the canonical form of a checkpoint", strconv.Quote(truncate(text)))
 	}
 	return c, nil
 }
@@ -88,10 +88,11 @@ type Cosignature struct {
 	Time int64
 }
 
-// Open parses a checkpoint without trusting its sender. The text must be canonical and signed by
-// the host that it names. Open verifies and returns the cosignatures of vacants, and rejects the
-// note if one of them is invalid. It ignores other cosignatures. The errors are of kind Untrusted.
-func Open(msg []byte) (Checkpoint, []Cosignature, error) {
+// VerifyCheckpoint parses a checkpoint without trusting its sender. The text must be canonical and
+// signed by the host that it names. VerifyCheckpoint verifies and returns the cosignatures of
+// vacants, and rejects the note if one of them is invalid. It ignores other cosignatures. The
+// errors are of kind Untrusted.
+func VerifyCheckpoint(msg []byte) (Checkpoint, []Cosignature, error) {
 	c, n, err := openNote(msg, nil)
 	if err != nil {
 		reason := err.Error() // contains only key names from the note
@@ -118,8 +119,8 @@ func Open(msg []byte) (Checkpoint, []Cosignature, error) {
 	return c, cosignatures, nil
 }
 
-// openNote parses a note whose text is a checkpoint. It verifies each signature whose key is in configured
-// or in the signer's name.
+// openNote parses a note whose text is a checkpoint. It verifies each signature whose key is in
+// configured or in the signer's name.
 func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
@@ -129,7 +130,7 @@ func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *not
 	if !ok || strings.ContainsFunc(string(msg), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(truncate(string(msg))))
 	}
-	c, err := ParseText(text + "\n")
+	c, err := ParseCheckpoint(text + "\n")
 	if err != nil {
 		return c, nil, err
 	}
@@ -145,7 +146,7 @@ func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *not
 }
 
 // verifierSet is a note.Verifiers that finds the host's key by its origin, a vacant's key by its
-// name, and other keys in known.
+// name, and other keys in configured.
 type verifierSet struct {
 	host       identity.ID
 	configured map[string]note.Verifier
@@ -183,8 +184,8 @@ func (v verifier) Name() string                { return v.name }
 func (v verifier) KeyHash() uint32             { return v.hash }
 func (v verifier) Verify(msg, sig []byte) bool { return v.verify(msg, sig) }
 
-// fixedSigner is a note.Signer that returns a precomputed signature. Keys cannot implement note.Signer,
-// because they need a context to sign.
+// fixedSigner is a note.Signer that returns a precomputed signature. Keys cannot implement
+// note.Signer, because they need a context to sign.
 type fixedSigner struct {
 	verifier
 	sig []byte

@@ -45,7 +45,7 @@ func TestACheckpointIsWhatOtherToolsOfSignedNotesRead(t *testing.T) {
 	if diff := cmp.Diff(log.Checkpoint{Origin: "vacancy/" + key.ID().String(), Size: 17, Hash: want.Root[:]}, c); diff != "" {
 		t.Errorf("checkpoint (-want +got):\n%s", diff)
 	}
-	if got, cosigned, err := translog.Open(msg); err != nil || got != want || len(cosigned) != 0 {
+	if got, cosigned, err := translog.VerifyCheckpoint(msg); err != nil || got != want || len(cosigned) != 0 {
 		t.Errorf("Open() = %+v, %v, %v, want %+v", got, cosigned, err, want)
 	}
 }
@@ -100,7 +100,7 @@ func TestACheckpointThatSomebodyChangedDoesNotVerify(t *testing.T) {
 		"a name that clears the screen of who reads it": string(msg) + "\u2014 x\u009b2J AAAAAAAA\n",
 		"a name that turns the direction of writing":    string(msg) + "\u2014 x\u202ey AAAAAAAA\n",
 	} {
-		if _, _, err := translog.Open([]byte(msg)); !problem.Is(err, problem.Untrusted) {
+		if _, _, err := translog.VerifyCheckpoint([]byte(msg)); !problem.Is(err, problem.Untrusted) {
 			t.Errorf("Open(%s) = %v, want a problem of kind untrusted", name, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestACheckpointOfAKeyThatSignsForAnybodyDoesNotVerify(t *testing.T) {
 	if _, err := note.Open(msg, note.VerifierList(v)); err != nil {
 		t.Fatalf("the forged note does not even pass note.Open: %v; this test proves nothing", err)
 	}
-	if _, _, err := translog.Open(msg); !problem.Is(err, problem.Untrusted) {
+	if _, _, err := translog.VerifyCheckpoint(msg); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Open() = %v, want a problem of kind untrusted", err)
 	}
 }
@@ -127,12 +127,12 @@ func TestACheckpointByACertifiedKeyDoesNotVerify(t *testing.T) {
 	host, certified := keyOf(t, 0), keyOf(t, 1)
 	msg, err := translog.ForgedNote(translog.Checkpoint{Host: host.ID(), Size: 17}, t.Context(), certified)
 	must(t, err)
-	if _, _, err := translog.Open(msg); !problem.Is(err, problem.Untrusted) {
+	if _, _, err := translog.VerifyCheckpoint(msg); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Open() = %v, want a problem of kind untrusted", err)
 	}
 	msg, err = translog.ForgedNote(translog.Checkpoint{Host: certified.ID(), Size: 17}, t.Context(), certified)
 	must(t, err)
-	if c, _, err := translog.Open(msg); err != nil || c.Host == host.ID() {
+	if c, _, err := translog.VerifyCheckpoint(msg); err != nil || c.Host == host.ID() {
 		t.Errorf("Open() = %+v, %v, want a checkpoint of another host", c, err)
 	}
 }
@@ -157,14 +157,14 @@ func FuzzOpen(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		c, _, err := translog.Open(msg)
+		c, _, err := translog.VerifyCheckpoint(msg)
 		if err != nil {
 			return
 		}
 		if !strings.HasPrefix(string(msg), c.Text()+"\n") {
 			t.Errorf("Open() takes a checkpoint in another form than its own:\n%s", hex.Dump(msg))
 		}
-		if again, err := translog.ParseText(c.Text()); err != nil || again != c {
+		if again, err := translog.ParseCheckpoint(c.Text()); err != nil || again != c {
 			t.Errorf("ParseText(Text()) = %+v, %v, want %+v", again, err, c)
 		}
 	})

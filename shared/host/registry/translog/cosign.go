@@ -25,8 +25,8 @@ func cosignatureVerifier(name string, id identity.ID) verifier {
 	}}
 }
 
-// parseWitnessKey parses a verifier key of the form name+hash+key. It accepts a plain Ed25519 key as
-// a key for cosignatures, because witnesses publish keys of both types.
+// parseWitnessKey parses a verifier key of the form name+hash+key. It accepts a plain Ed25519 key
+// as a key for cosignatures, because witnesses publish keys of both types.
 func parseWitnessKey(key string) (verifier, error) {
 	name, rest, _ := strings.Cut(key, "+")
 	hash, encoded, _ := strings.Cut(rest, "+")

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epoch is a range of the log that is sealed as in the reference implementation: as a tree of only
-// the epoch's leaves, padded with copies of its last leaf to a power of two. Epochs that differ in
+// Epoch is a sealed range of the log in the form of the reference implementation. Its tree has only
+// the epoch's leaves, padded with copies of the last leaf to a power of two. Epochs that differ in
 // TreeSize may have the same Root, so verifiers should trust checkpoints instead.
 type Epoch struct {
 	ID         uint64 // starts at 1
@@ -54,8 +54,8 @@ func (t *EpochTree) Root() identity.Hash {
 	if t.size == 0 {
 		return identity.Sum([]byte{0})
 	}
-	// The tree is padded on the right with copies of the last leaf. pad is the root of a perfect
-	// tree of these copies with the current height.
+	// The tree is padded on the right with copies of the last leaf. paddingRoot is the root of a
+	// perfect tree of these copies with the current height.
 	paddingRoot, height := t.lastNode, 0
 	remaining := t.perfectRoots
 	root := remaining[len(remaining)-1]

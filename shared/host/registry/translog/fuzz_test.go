@@ -46,7 +46,7 @@ func FuzzStored(f *testing.F) {
 		if sealed, err := l.Seal(t.Context()); err == nil && sealed.Size > 0 {
 			t.Errorf("Seal() = %d events, and there are none", sealed.Size)
 		}
-		_, _ = l.Latest(t.Context())
+		_, _ = l.LoadLatestCheckpoint(t.Context())
 		_, _ = l.Inclusion(t.Context(), 1, 0)
 		_, _ = l.Epoch(t.Context(), 1)
 		if _, err := translog.Check(t.Context(), s, stream, leaf, func(translog.Mismatch) {}); err != nil {
@@ -61,7 +61,7 @@ func FuzzWitnessKey(f *testing.F) {
 	f.Add(translog.WitnessKey(key.ID()))
 	f.Add(translog.VerifierKey(key.ID()))
 	f.Fuzz(func(t *testing.T, key string) {
-		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); err != nil && !problem.Is(err, problem.Usage) {
+		if _, err := translog.New(translog.Config{WitnessKeys: []string{key}}); err != nil && !problem.Is(err, problem.Usage) {
 			t.Errorf("New(%q) = %v, want nil or usage", key, err)
 		}
 	})

@@ -14,9 +14,9 @@ type head struct {
 	host       identity.ID
 	root       [hashSize]byte
 	lastLeaf   identity.Hash // last leaf, which the next Seal compares with its row
-	epochCount uint64        // number of epochs
-	sealedAt   int64         // time of the last Seal, in Unix milliseconds
-	version    uint64        // 0 if the log was never sealed
+	epochCount uint64
+	sealedAt   int64  // time of the last Seal, in Unix milliseconds
+	version    uint64 // 0 if the log was never sealed
 }
 
 func (l *Log) loadHead(ctx context.Context) (*head, error) {
@@ -24,11 +24,11 @@ func (l *Log) loadHead(ctx context.Context) (*head, error) {
 	return &h, wrapStoreError(err)
 }
 
-// loadSealedHead works like head, but returns NotFound if the log was never sealed.
+// loadSealedHead works like loadHead, but returns NotFound if the log was never sealed.
 func (l *Log) loadSealedHead(ctx context.Context) (*head, error) {
 	h, err := l.loadHead(ctx)
 	if err == nil && h.version == 0 {
-		return nil, problem.New(problem.NotFound, "nothing is sealed yet")
+		return nil, problem.New(problem.NotFound, "the log is not sealed yet")
 	}
 	return h, err
 }

@@ -64,9 +64,9 @@ func leaf(row store.Row) (event, prev identity.Hash, err error) {
 func (w *fixture) config(s store.Store) translog.Config {
 	return translog.Config{
 		Store: s, Stream: stream, DecodeLeaf: leaf,
-		Identity: func(context.Context) (identity.Signer, error) { return w.Key, nil },
-		Witness:  func(_ context.Context, id identity.ID) (bool, error) { return w.May[id], nil },
-		Now:      func() time.Time { return w.Now }, Rand: rand.Reader,
+		Identity:  func(context.Context) (identity.Signer, error) { return w.Key, nil },
+		IsWitness: func(_ context.Context, id identity.ID) (bool, error) { return w.May[id], nil },
+		Now:       func() time.Time { return w.Now }, Rand: rand.Reader,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 	}
 }
@@ -119,9 +119,9 @@ func (w *fixture) seal(l *translog.Log) translog.SealResult {
 // latest returns the newest checkpoint, verified as an outsider would.
 func (w *fixture) latest(l *translog.Log) translog.PublishedCheckpoint {
 	w.Helper()
-	p, err := l.Latest(w.Context())
+	p, err := l.LoadLatestCheckpoint(w.Context())
 	must(w, err)
-	c, _, err := translog.Open(p.Note)
+	c, _, err := translog.VerifyCheckpoint(p.Note)
 	if err != nil || c != p.Checkpoint || c.Host != w.Key.ID() || c.Root != w.root(c.Size) {
 		w.Fatalf("the newest checkpoint = %+v, %v", c, err)
 	}

@@ -121,8 +121,8 @@ func TestProofOfAnUnsealedEntryIsRefused(t *testing.T) {
 		_, inclusion := l.Inclusion(ctx, 1, 0)
 		_, consistency := l.Consistency(ctx, 0, 0)
 		_, _, leaves := l.Leaves(ctx, 1, 10)
-		_, latest := l.Latest(ctx)
-		_, at := l.At(ctx, 3)
+		_, latest := l.LoadLatestCheckpoint(ctx)
+		_, at := l.LoadCheckpoint(ctx, 3)
 		_, epoch := l.Epoch(ctx, 1)
 		_, last := l.Epoch(ctx, 0)
 		return map[string]error{"Inclusion": inclusion, "Consistency": consistency, "Leaves": leaves, "Latest": latest, "At": at, "Epoch": epoch, "Epoch(0)": last}
@@ -165,7 +165,7 @@ func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 	_, inclusion := l.Inclusion(ctx, 1, 0)
 	_, consistency := l.Consistency(ctx, 1, 0)
 	_, _, leaves := l.Leaves(ctx, 1, 10)
-	_, latest := l.Latest(ctx)
+	_, latest := l.LoadLatestCheckpoint(ctx)
 	_, epoch := l.Epoch(ctx, 1)
 	_, seal := w.log(w.Store, 0).Seal(ctx)
 	for name, err := range map[string]error{"Inclusion": inclusion, "Consistency": consistency, "Leaves": leaves, "Latest": latest, "Epoch": epoch, "Seal": seal} {

@@ -8,13 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// NewForRegistry returns the log of a registry's events. The leaves are the event hashes. Registered
-// vacants whose keys are not revoked may be witnesses. If r is nil, only configured witnesses may
-// cosign. A checkpointer may pass nil, because it only seals.
+// NewForRegistry returns the log of a registry's events. The leaves are the event hashes.
+// Registered vacants whose keys are not revoked may be witnesses. If r is nil, only configured
+// witnesses may cosign. A checkpointer may pass nil, because it only seals.
 func NewForRegistry(c Config, r *registry.Registry) (*Log, error) {
 	c.Stream, c.DecodeLeaf = registry.EventStream(), decodeEvent
 	if r != nil {
-		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
+		c.IsWitness = func(ctx context.Context, id identity.ID) (bool, error) {
 			g, ok, err := r.Get(ctx, id)
 			return ok && g.FirstSeq > 0 && g.Status == registry.StatusActive, err
 		}

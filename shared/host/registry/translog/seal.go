@@ -12,14 +12,14 @@ import (
 
 type SealResult struct {
 	Checkpoint
-	Added      uint64 // leaves that this call sealed
-	EpochCount uint64 // number of all sealed epochs
+	AddedLeaves uint64 // leaves that this call sealed
+	EpochCount  uint64 // number of all sealed epochs
 }
 
 // Seal adds all new rows to the log and signs the result. It creates a checkpoint and an epoch for
-// each batch of at most 25,600 leaves. The first Seal of a host signs the empty log if there are no
-// rows, and later calls without new rows have no effect. While another process seals, the error is
-// of kind Conflict. After any error the call can be repeated.
+// each batch of at most 25,600 leaves. If there are no rows, the first Seal signs the empty log.
+// Later calls without new rows have no effect. While another process seals, the error is of kind
+// Conflict. After any error the call can be repeated.
 func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if s, upToDate, err := l.isUpToDate(ctx); upToDate || err != nil {
 		return s, err
@@ -46,7 +46,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 		if oldHead.version > 0 && oldHead.host != signer.ID() {
 			return s, problem.New(problem.Damaged, "the log belongs to host %s, but this host is %s; only one host can seal a log", oldHead.host, signer.ID())
 		}
-		s = SealResult{Checkpoint{signer.ID(), oldHead.size, oldHead.root}, s.Added, oldHead.epochCount}
+		s = SealResult{Checkpoint{signer.ID(), oldHead.size, oldHead.root}, s.AddedLeaves, oldHead.epochCount}
 		newHead, epoch, err := l.appendBatch(ctx, oldHead)
 		if err != nil || newHead.size == oldHead.size && oldHead.version > 0 {
 			return s, err
@@ -54,7 +54,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 		if err := l.commitHead(ctx, signer, newHead, epoch); err != nil {
 			return s, err
 		}
-		s = SealResult{Checkpoint{signer.ID(), newHead.size, newHead.root}, s.Added + newHead.size - oldHead.size, newHead.epochCount}
+		s = SealResult{Checkpoint{signer.ID(), newHead.size, newHead.root}, s.AddedLeaves + newHead.size - oldHead.size, newHead.epochCount}
 		if epoch.Size() < l.maxBatch {
 			return s, nil
 		}
@@ -138,8 +138,8 @@ func (l *Log) decodeRow(row store.Row, position uint64) (leaf, prev identity.Has
 }
 
 func (l *Log) writeTile(ctx context.Context, t tileID, hashes []byte) error {
-	// An existing tile was written from the same rows by a Seal that did not finish. If it differs,
-	// the log must not sign.
+	// If the tile exists, an unfinished Seal has written it from the same rows. If its hashes
+	// differ, the log must not sign.
 	id, err := l.updater().NewWriteID()
 	if err != nil {
 		return err

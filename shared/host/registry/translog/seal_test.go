@@ -35,8 +35,8 @@ func TestTheFirstSealSignsTheEmptyLog(t *testing.T) {
 func TestASealWithNothingNewWritesNothing(t *testing.T) {
 	w, l := sealedAt(t, 300)
 	before := w.documents()
-	if got := w.seal(l); got.Added != 0 || got.EpochCount != 1 {
-		t.Errorf("Seal() = %d added, %d epochs, want 0 and 1", got.Added, got.EpochCount)
+	if got := w.seal(l); got.AddedLeaves != 0 || got.EpochCount != 1 {
+		t.Errorf("Seal() = %d added, %d epochs, want 0 and 1", got.AddedLeaves, got.EpochCount)
 	}
 	if diff := cmp.Diff(before, w.documents()); diff != "" {
 		t.Errorf("documents (-before +after):\n%s", diff)
@@ -47,8 +47,8 @@ func TestABacklogIsSealedInSteps(t *testing.T) {
 	w := newWorld(t)
 	l := w.log(w.Store, 256)
 	w.events(1000)
-	if got := w.seal(l); got.Added != 1000 || got.EpochCount != 4 {
-		t.Errorf("Seal() = %d added, %d epochs, want 1000 and 4", got.Added, got.EpochCount)
+	if got := w.seal(l); got.AddedLeaves != 1000 || got.EpochCount != 4 {
+		t.Errorf("Seal() = %d added, %d epochs, want 1000 and 4", got.AddedLeaves, got.EpochCount)
 	}
 	for n, want := range []translog.Epoch{
 		{ID: 1, FirstSeq: 1, LastSeq: 256, TreeSize: 256},
@@ -60,7 +60,7 @@ func TestABacklogIsSealedInSteps(t *testing.T) {
 	}
 	w.wantEpoch(l, 0, translog.Epoch{ID: 4, FirstSeq: 769, LastSeq: 1000, TreeSize: 232})
 	for _, size := range []uint64{256, 512, 768, 1000} {
-		if p, err := l.At(t.Context(), size); err != nil || p.Root != w.root(size) {
+		if p, err := l.LoadCheckpoint(t.Context(), size); err != nil || p.Root != w.root(size) {
 			t.Errorf("At(%d) = %x, %v, want its root", size, p.Root, err)
 		}
 	}
@@ -164,7 +164,7 @@ func (w *fixture) whole(t *testing.T) {
 	for key := range w.documents() {
 		var size uint64
 		if n, _ := fmt.Sscanf(key, "cp#%x", &size); n == 1 {
-			if p, err := l.At(t.Context(), size); err != nil || p.Root != w.root(size) {
+			if p, err := l.LoadCheckpoint(t.Context(), size); err != nil || p.Root != w.root(size) {
 				t.Errorf("checkpoint of %d = %x, %v, want root %x", size, p.Root, err, w.root(size))
 			}
 		}
@@ -329,7 +329,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 		{"the host has another key", func(w *fixture, l *translog.Log) {
 			other := newWorld(w.T)
 			l.Config.Identity = func(context.Context) (identity.Signer, error) { return other.Key, nil }
-		}, "a log has one key"},
+		}, "only one host can seal a log"},
 		{"the key cannot be used", func(_ *fixture, l *translog.Log) {
 			l.Config.Identity = func(context.Context) (identity.Signer, error) { return nil, fails }
 		}, fails.Error()},

@@ -1,21 +1,21 @@
 // Package translog implements the transparency log of a host. The rows of one stream are the leaves
 // of an RFC 6962 tree. The tree is sealed periodically: the host signs a checkpoint of its size and
-// root. Readers get proofs against a checkpoint. Witnesses, which are other parties that verify
-// checkpoints, add their signatures to it.
+// root. Readers get proofs against a checkpoint. Witnesses are other parties, which verify
+// checkpoints and add their signatures.
 //
-// A checkpoint never changes, and a later checkpoint never has fewer leaves. All stored data except
-// the head is a function of immutable rows. It may therefore be written early, twice, or by a
-// checkpointer (a process that calls Seal) that another one has overtaken. Only the head determines
-// how much is sealed. It changes in one commit with its checkpoint and epoch.
+// A checkpoint never changes, and a later checkpoint never has fewer leaves. Only the head
+// determines how much is sealed. It changes in one commit with its checkpoint and epoch. All other
+// stored data is a function of immutable rows. It may therefore be written early, twice, or by a
+// checkpointer (a process that calls Seal) that another one has overtaken.
 //
 // # The life of a leaf
 //
 // A row of the stream is a leaf from its commit on. Its index is its position minus one. The next
 // Seal takes the lease, reads the rows after the head in pages, and fills tiles of 256 hashes of
 // one level. Each tile is written once, when it is complete, and incomplete tiles are in the head.
-// Then Seal signs the new root and commits head, checkpoint and epoch under the head's version. If
-// a checkpointer crashes before this commit, it has written only tiles that the next one would
-// write identically. The commit of an overtaken checkpointer conflicts at the head's version.
+// Then Seal signs the new root and commits head, checkpoint and epoch, unless the head's version
+// has changed. Therefore, an overtaken checkpointer cannot commit. A checkpointer that crashes
+// before the commit has written only tiles that the next one would write identically.
 package translog
 
 import (
@@ -32,22 +32,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config configures a Log. Only Seal needs Identity, only Seal and Cosign need Rand, and only
-// Cosign uses Witness and Witnesses. Wait may be nil.
+// Config configures a Log. Only Seal needs Identity. Only Seal and AddCosignatures need Rand. Only
+// AddCosignatures uses IsWitness and WitnessKeys. Wait may be nil.
 type Config struct {
 	Store  store.Store
 	Stream store.Stream
-	// DecodeLeaf decodes a row. It returns the leaf, which is an event's hash, and the previous event's
-	// hash, which is zero for the first event.
+	// DecodeLeaf decodes a row. It returns the leaf, which is an event's hash, and the previous
+	// event's hash, which is zero for the first event.
 	DecodeLeaf func(store.Row) (leaf, prev identity.Hash, err error)
 	// Identity returns the identity of the host, which signs checkpoints.
 	Identity func(context.Context) (identity.Signer, error)
-	// Witness reports whether a vacant may cosign. If it is nil, vacants may not cosign.
-	Witness func(context.Context, identity.ID) (bool, error)
-	// Witnesses are the verifier keys (name+hash+key) of other witnesses that may cosign.
-	Witnesses []string
-	Now       func() time.Time
-	Rand      io.Reader // safe for concurrent use
+	// IsWitness reports whether a vacant may cosign. If it is nil, vacants may not cosign.
+	IsWitness func(context.Context, identity.ID) (bool, error)
+	// WitnessKeys are the verifier keys (name+hash+key) of other witnesses that may cosign.
+	WitnessKeys []string
+	Now         func() time.Time
+	Rand        io.Reader // safe for concurrent use
 	// Wait sleeps between tries and returns early if ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -73,8 +73,8 @@ const (
 	// leaseDuration is the time after which another process may replace a checkpointer that has
 	// stopped.
 	leaseDuration = time.Minute
-	// defaultMaxBatch limits the leaves per checkpoint, so that a backlog is sealed in steps and a crash
-	// loses only one step.
+	// defaultMaxBatch limits the leaves per checkpoint, so that a backlog is sealed in steps and a
+	// crash loses only one step.
 	defaultMaxBatch = 100 * tileWidth
 )
 
@@ -84,7 +84,7 @@ func New(c Config) (*Log, error) {
 		c.Wait = retry.Sleep
 	}
 	l := &Log{Config: c, witnessVerifiers: map[string]note.Verifier{}, maxBatch: defaultMaxBatch}
-	for _, key := range c.Witnesses {
+	for _, key := range c.WitnessKeys {
 		v, err := parseWitnessKey(key)
 		if err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "a witness's key is not readable: %.80q", key)

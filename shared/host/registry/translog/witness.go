@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxClockSkew is the maximum time in seconds by which the time of a cosignature may exceed the host's
-// clock.
+// maxClockSkew is the maximum number of seconds by which the time of a cosignature may be ahead of
+// the host's clock.
 const maxClockSkew = 300
 
 type storedCheckpoint struct {
@@ -37,7 +37,7 @@ type PublishedCheckpoint struct {
 	CosignatureCount int    // number of the witnesses' lines
 }
 
-func newPublished(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {
+func newPublishedCheckpoint(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {
 	b := []byte(s.Note)
 	for _, witness := range w.Witnesses {
 		b = append(b, witness.Line...)
@@ -45,24 +45,24 @@ func newPublished(c Checkpoint, s storedCheckpoint, w storedWitnesses) Published
 	return PublishedCheckpoint{c, b, len(w.Witnesses)}
 }
 
-func (l *Log) Latest(ctx context.Context) (PublishedCheckpoint, error) {
+func (l *Log) LoadLatestCheckpoint(ctx context.Context) (PublishedCheckpoint, error) {
 	h, err := l.loadSealedHead(ctx)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
-	return l.At(ctx, h.size)
+	return l.LoadCheckpoint(ctx, h.size)
 }
 
-func (l *Log) At(ctx context.Context, size uint64) (PublishedCheckpoint, error) {
-	s, c, err := l.loadCheckpoint(ctx, size)
+func (l *Log) LoadCheckpoint(ctx context.Context, size uint64) (PublishedCheckpoint, error) {
+	s, c, err := l.loadSignedCheckpoint(ctx, size)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
 	w, _, err := CosignatureDocs.Get(ctx, l.Store, cosignaturesKey(size)) // zero if there are no cosignatures
-	return newPublished(c, s, w), wrapStoreError(err)
+	return newPublishedCheckpoint(c, s, w), wrapStoreError(err)
 }
 
-func (l *Log) loadCheckpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
+func (l *Log) loadSignedCheckpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
 	s, d, err := CheckpointDocs.Get(ctx, l.Store, checkpointKey(size))
 	if err != nil {
 		return s, c, wrapStoreError(err)
@@ -77,10 +77,10 @@ func (l *Log) loadCheckpoint(ctx context.Context, size uint64) (s storedCheckpoi
 	return s, c, err
 }
 
-// Cosign adds the cosignatures of a note to the checkpoint of the same size. It accepts vacants
-// that may be witnesses and configured witnesses, and ignores the host's own line. Only the first
-// signature of each witness is stored.
-func (l *Log) Cosign(ctx context.Context, msg []byte) (PublishedCheckpoint, error) {
+// AddCosignatures adds the cosignatures of a note to the checkpoint of the same size. It accepts
+// configured witnesses and vacants that IsWitness permits, and ignores the host's own line. Only
+// the first signature of each witness is stored.
+func (l *Log) AddCosignatures(ctx context.Context, msg []byte) (PublishedCheckpoint, error) {
 	noteCheckpoint, n, err := openNote(msg, l.witnessVerifiers)
 	if err != nil {
 		return PublishedCheckpoint{}, cosignError(err)
@@ -89,7 +89,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (PublishedCheckpoint, erro
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
-	s, c, err := l.loadCheckpoint(ctx, noteCheckpoint.Size)
+	s, c, err := l.loadSignedCheckpoint(ctx, noteCheckpoint.Size)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
@@ -103,7 +103,7 @@ func (l *Log) Cosign(ctx context.Context, msg []byte) (PublishedCheckpoint, erro
 			return err
 		}
 		changed, err := w.addNew(lines)
-		p = newPublished(c, s, w)
+		p = newPublishedCheckpoint(c, s, w)
 		if err != nil || !changed {
 			return err
 		}
@@ -147,7 +147,7 @@ func (l *Log) collectWitnesses(ctx context.Context, c Checkpoint, n *note.Note) 
 		key := nameAndHash(sig.Name, sig.Hash)
 		_, configured := l.witnessVerifiers[key]
 		if !configured {
-			if err := l.checkRegistered(ctx, cosignature); err != nil {
+			if err := l.checkVacantWitness(ctx, cosignature); err != nil {
 				return nil, err
 			}
 		}
@@ -162,11 +162,11 @@ func (l *Log) collectWitnesses(ctx context.Context, c Checkpoint, n *note.Note) 
 	return witnesses, nil
 }
 
-func (l *Log) checkRegistered(ctx context.Context, s Cosignature) error {
-	if l.Witness == nil || s.Witness.IsZero() {
+func (l *Log) checkVacantWitness(ctx context.Context, s Cosignature) error {
+	if l.IsWitness == nil || s.Witness.IsZero() {
 		return unknownWitnessError()
 	}
-	ok, err := l.Witness(ctx, s.Witness)
+	ok, err := l.IsWitness(ctx, s.Witness)
 	if err == nil && !ok {
 		err = unknownWitnessError()
 	}

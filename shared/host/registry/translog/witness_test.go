@@ -36,12 +36,12 @@ func (w *fixture) cosigned(c translog.Checkpoint, by identity.Signer) []byte {
 func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	w, l := sealedAt(t, 10)
 	first, key := w.latest(l), w.witness()
-	got, err := l.Cosign(t.Context(), w.cosigned(first.Checkpoint, key))
+	got, err := l.AddCosignatures(t.Context(), w.cosigned(first.Checkpoint, key))
 	if err != nil || got.CosignatureCount != 1 {
 		t.Fatalf("Cosign() = %d cosignatures, %v, want 1", got.CosignatureCount, err)
 	}
 	p := w.latest(l)
-	c, cosigned, err := translog.Open(p.Note)
+	c, cosigned, err := translog.VerifyCheckpoint(p.Note)
 	want := []translog.Cosignature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: w.Now.Unix()}}
 	if diff := cmp.Diff(want, cosigned); diff != "" || err != nil || c != first.Checkpoint {
 		t.Errorf("Open() = %+v, %v; cosignatures (-want +got):\n%s", c, err, diff)
@@ -51,7 +51,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	}
 	// A later signature of the same witness changes nothing.
 	w.Now = w.Now.Add(time.Minute)
-	if _, err := l.Cosign(t.Context(), w.cosigned(first.Checkpoint, key)); err != nil {
+	if _, err := l.AddCosignatures(t.Context(), w.cosigned(first.Checkpoint, key)); err != nil {
 		t.Errorf("Cosign() again = %v, want nil", err)
 	}
 	if again := w.latest(l); string(again.Note) != string(p.Note) {
@@ -60,7 +60,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	// An earlier checkpoint is also cosigned and keeps its other signatures.
 	w.events(5)
 	w.seal(l)
-	got, err = l.Cosign(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))
+	got, err = l.AddCosignatures(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))
 	if err != nil || got.Size != 10 || got.CosignatureCount != 2 {
 		t.Errorf("Cosign(an earlier one) = %d of %d, %v, want 2 of 10", got.CosignatureCount, got.Size, err)
 	}
@@ -106,7 +106,7 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 		{"too much", []byte(c.Text() + "\n" + strings.Repeat("x", translog.MaxNote)), problem.Malformed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := l.Cosign(t.Context(), tt.msg); !problem.Is(err, tt.want) {
+			if _, err := l.AddCosignatures(t.Context(), tt.msg); !problem.Is(err, tt.want) {
 				t.Errorf("Cosign() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
@@ -115,11 +115,11 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 		t.Errorf("the checkpoint has %d cosignatures, want none", p.CosignatureCount)
 	}
 	delete(w.May, key.ID()) // as when it is revoked
-	if _, err := l.Cosign(t.Context(), good); !problem.Is(err, problem.Forbidden) {
+	if _, err := l.AddCosignatures(t.Context(), good); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Cosign() of one that was revoked = %v, want forbidden", err)
 	}
-	l.Config.Witness = func(context.Context, identity.ID) (bool, error) { return false, store.ErrUnavailable }
-	if _, err := l.Cosign(t.Context(), good); !problem.Is(err, problem.Unavailable) {
+	l.Config.IsWitness = func(context.Context, identity.ID) (bool, error) { return false, store.ErrUnavailable }
+	if _, err := l.AddCosignatures(t.Context(), good); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Cosign() without a registry = %v, want unavailable", err)
 	}
 }
@@ -128,21 +128,21 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 	w := newWorld(t)
 	trusted := keyOf(t, 5)
 	c := w.config(w.Store)
-	c.Witnesses = []string{translog.WitnessKey(trusted.ID())}
+	c.WitnessKeys = []string{translog.WitnessKey(trusted.ID())}
 	l, err := translog.New(c)
 	must(t, err)
 	w.events(4)
 	w.seal(l)
 	checkpoint := w.latest(l).Checkpoint
 	for n := range translog.MaxCosignatures {
-		if p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); err != nil || p.CosignatureCount != n+1 {
+		if p, err := l.AddCosignatures(t.Context(), w.cosigned(checkpoint, w.witness())); err != nil || p.CosignatureCount != n+1 {
 			t.Fatalf("Cosign() = %d, %v, want %d", p.CosignatureCount, err, n+1)
 		}
 	}
-	if _, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); !problem.Is(err, problem.TooManyRequests) {
+	if _, err := l.AddCosignatures(t.Context(), w.cosigned(checkpoint, w.witness())); !problem.Is(err, problem.TooManyRequests) {
 		t.Errorf("Cosign() of one more = %v, want too many", err)
 	}
-	p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, trusted))
+	p, err := l.AddCosignatures(t.Context(), w.cosigned(checkpoint, trusted))
 	if err != nil || p.CosignatureCount != translog.MaxCosignatures+1 {
 		t.Errorf("Cosign() of a configured witness = %d, %v, want %d", p.CosignatureCount, err, translog.MaxCosignatures+1)
 	}
@@ -155,13 +155,13 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 func TestAWitnessKeyThatIsNoneIsRefused(t *testing.T) {
 	good := translog.WitnessKey(keyOf(t, 0).ID())
 	for _, key := range []string{"", "x", good[1:], good + "x", strings.Replace(good, "+", "++", 1), translog.WitnessKey(identity.ID{1}), "a b" + good[70:]} {
-		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); !problem.Is(err, problem.Usage) {
+		if _, err := translog.New(translog.Config{WitnessKeys: []string{key}}); !problem.Is(err, problem.Usage) {
 			t.Errorf("New(%q) = %v, want usage", key, err)
 		}
 	}
 	// Witnesses publish the same key also for plain signatures.
 	for _, key := range []string{good, translog.VerifierKey(keyOf(t, 0).ID())} {
-		if _, err := translog.New(translog.Config{Witnesses: []string{key}}); err != nil {
+		if _, err := translog.New(translog.Config{WitnessKeys: []string{key}}); err != nil {
 			t.Errorf("New(%q) = %v, want nil", key, err)
 		}
 	}
@@ -177,7 +177,7 @@ func TestWitnessesAtOnceAreAllKept(t *testing.T) {
 	var all sync.WaitGroup
 	for _, msg := range notes {
 		all.Go(func() {
-			if _, err := l.Cosign(t.Context(), msg); err != nil {
+			if _, err := l.AddCosignatures(t.Context(), msg); err != nil {
 				t.Errorf("Cosign() = %v", err)
 			}
 		})
@@ -200,11 +200,11 @@ func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
 				}
 				return storetest.NoFault
 			}}
-			_, err := w.log(lossy, 0).Cosign(t.Context(), msg)
+			_, err := w.log(lossy, 0).AddCosignatures(t.Context(), msg)
 			if err != nil && !problem.Is(err, problem.Unavailable) {
 				t.Errorf("%v at call %d: Cosign() = %v, want nil or unavailable", fate, broken, err)
 			}
-			p, err := l.Cosign(t.Context(), msg)
+			p, err := l.AddCosignatures(t.Context(), msg)
 			lossy.ApplyPending(t.Context())
 			if err != nil || p.CosignatureCount != 1 || w.latest(l).CosignatureCount != 1 {
 				t.Errorf("%v at call %d: Cosign() again = %d, %v, want 1", fate, broken, p.CosignatureCount, err)

@@ -23,8 +23,8 @@ import (
 const (
 	// apiVersion is the version of the API, which is a date.
 	apiVersion = "2023-06-01"
-	// defaultMaxTokens is the limit of an answer if the agent sets no limit. The API requires a limit, and
-	// all models since Claude 3.5 accept this one.
+	// defaultMaxTokens is the limit of an answer if the agent sets no limit. The API requires a
+	// limit, and all models since Claude 3.5 accept this one.
 	defaultMaxTokens = 8192
 )
 
@@ -127,7 +127,7 @@ func (s *server) buildBody(r *substrate.Request) any {
 	for _, t := range r.Turns {
 		if blocks := toBlocks(&t); len(blocks) > 0 { // the API rejects an empty message
 			role := "user"
-			if t.Role == substrate.Agent {
+			if t.Role == substrate.RoleAgent {
 				role = "assistant"
 			}
 			body.Messages = append(body.Messages, message{role, blocks})
@@ -167,16 +167,16 @@ type event struct {
 
 // usage is a server's usage report. Absent numbers keep their earlier values.
 type usage struct {
-	In         lax.Count `json:"input_tokens"` // without cached tokens
-	Out        lax.Count `json:"output_tokens"`
-	CacheWrite lax.Count `json:"cache_creation_input_tokens"`
-	CacheRead  lax.Count `json:"cache_read_input_tokens"`
+	InputTokens      lax.Count `json:"input_tokens"` // without cached tokens
+	OutputTokens     lax.Count `json:"output_tokens"`
+	CacheWriteTokens lax.Count `json:"cache_creation_input_tokens"`
+	CacheReadTokens  lax.Count `json:"cache_read_input_tokens"`
 }
 
 // answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Blocks
-	usageReported                                                bool // whether tell has returned an event
+	usageReported                                                bool // whether usageEvents has returned an event
 	hasUsage                                                     bool // whether the server has sent a token count
 	inputTokens, outputTokens, cacheWriteTokens, cacheReadTokens int
 }
@@ -251,14 +251,14 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 }
 
 func (a *answerReader) recordUsage(u *usage) {
-	for target, n := range map[*int]lax.Count{&a.inputTokens: u.In, &a.outputTokens: u.Out, &a.cacheWriteTokens: u.CacheWrite, &a.cacheReadTokens: u.CacheRead} {
+	for target, n := range map[*int]lax.Count{&a.inputTokens: u.InputTokens, &a.outputTokens: u.OutputTokens, &a.cacheWriteTokens: u.CacheWriteTokens, &a.cacheReadTokens: u.CacheReadTokens} {
 		n.Assign(target)
 		a.hasUsage = a.hasUsage || n.IsGiven()
 	}
 }
 
-// usageEvents returns the usage so far as an event, if the server has sent a token count. If again is false, tell
-// returns the event only if no earlier call has returned one.
+// usageEvents returns the usage so far as an event, if the server has sent a token count. If repeat
+// is false, it returns the event only if no earlier call has returned one.
 func (a *answerReader) usageEvents(repeat bool) []substrate.Event {
 	if !a.hasUsage || a.usageReported && !repeat {
 		return nil
@@ -302,7 +302,7 @@ func (a *answerReader) readDelta(delta []byte) ([]substrate.Event, error) {
 		Type  lax.Value[string]
 		Piece json.RawMessage `json:"partial_json"`
 	}
-	_ = json.Unmarshal(delta, &decoded) // is stays empty if the delta has another form
+	_ = json.Unmarshal(delta, &decoded) // decoded stays empty if the delta has another form
 	switch decoded.Type.Value {
 	case "text_delta", "thinking_delta", "":
 		if decoded.Piece == nil {

@@ -77,7 +77,7 @@ func model() substratetest.Model {
 			return stop + use + stop + result + stop + other + stop + tomorrow + stop + open
 		},
 		MemberRefusals: map[string]string{"output_config": `{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support the effort parameter."}}`},
-		Stop:           "end_turn", Length: "max_tokens", Called: "tool_use", AnswerWithoutReason: open + text("hm") + event("message_stop", nil),
+		Stop:           "end_turn", Length: "max_tokens", ToolUse: "tool_use", AnswerWithoutReason: open + text("hm") + event("message_stop", nil),
 		DecisiveMembers: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
 		WholeAnswer: func(text, why string) string {
 			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"hm"}},{"type":"text","text":%q},{"type":"of_tomorrow","text":"found"}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)
@@ -107,7 +107,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	want := []substrate.Event{substrate.Usage{InputTokens: 12, OutputTokens: 1, CachedTokens: 4}, substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
+	want := []substrate.Event{substrate.Usage{InputTokens: 12, OutputTokens: 1, CachedTokens: 4}, substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.FinishLength}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -120,7 +120,7 @@ func TestToolCallsComeInPieces(t *testing.T) {
 	s := serve(t, begin, open, text("hm"), stop, use(1, "t1"), delta(1, "input_json_delta", "partial_json", `{"for":`), delta(1, "input_json_delta", "partial_json", `"a"}`), stop,
 		use(2, "t2"), stop, ended("tool_use"))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.FinishToolUse,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

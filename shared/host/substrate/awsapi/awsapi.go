@@ -1,8 +1,8 @@
 // Package awsapi is the substrate for Lambda functions. It also contains code for other substrates
 // that use the AWS SDK with the host's own credentials.
 //
-// Before a request is sent, the vacant's guard must permit the URL of the substrate. A request is sent
-// only once, and never through a proxy.
+// Before a request is sent, the vacant's guard must permit the URL of the substrate. A request is
+// sent only once, and never through a proxy.
 package awsapi
 
 import (
@@ -58,8 +58,8 @@ func CheckPermitted(ctx context.Context, client *outbound.Client, r *substrate.R
 	return nil
 }
 
-// ConvertError converts an error of the SDK to an error of a substrate. The operator sees the code and
-// the message of the answer.
+// ConvertError converts an error of the SDK to an error of a substrate. The operator sees the code
+// and the message of the answer.
 func ConvertError(ctx context.Context, err error) error {
 	var respErr *awshttp.ResponseError
 	var apiErr smithy.APIError

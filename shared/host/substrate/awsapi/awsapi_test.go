@@ -84,10 +84,10 @@ func TestTheEventIsTheQuestion(t *testing.T) {
 	thread := "thread"
 	q := substratetest.Question()
 	q.ContextID = &thread
-	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "before"}, {Role: substrate.Agent, Text: "said"}}, q.Turns...)
+	q.Turns = append([]substrate.Turn{{Role: substrate.RoleCaller, Text: "before"}, {Role: substrate.RoleAgent, Text: "said"}}, q.Turns...)
 	q = q.WithID(identity.Sum([]byte("x")))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), q))
-	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{InputTokens: 3, OutputTokens: 1}, Reason: substrate.Stop}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{InputTokens: 3, OutputTokens: 1}, Reason: substrate.FinishStop}, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
 	want := map[string]any{

@@ -48,10 +48,10 @@ type model struct {
 	spec      substrate.Spec
 }
 
-// Infer streams the model's answer. The kind of an error is SubstrateUnavailable if Bedrock is
-// unreachable or the model fails, SubstrateBusy if requests are throttled, SubstrateTooLarge if the
-// stream is too long, SubstrateRefused for a refusal, and otherwise SubstrateMisconfigured, for
-// example if the AWS account may not call the model.
+// Infer streams the model's answer. If Bedrock is unreachable or the model fails, the kind of the
+// error is SubstrateUnavailable. For throttled requests it is SubstrateBusy, for a refusal by the
+// model SubstrateRefused, and if the stream is too long, SubstrateTooLarge. Otherwise, for example
+// if the AWS account may not call the model, it is SubstrateMisconfigured.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if err := awsapi.CheckPermitted(ctx, m.client, &r, m.spec); err != nil {
@@ -123,7 +123,7 @@ func (m *model) buildInput(r *substrate.Request) *bedrockruntime.ConverseStreamI
 	for _, t := range r.Turns {
 		if blocks := toBlocks(&t); len(blocks) > 0 { // Bedrock rejects an empty message
 			role := types.ConversationRoleUser
-			if t.Role == substrate.Agent {
+			if t.Role == substrate.RoleAgent {
 				role = types.ConversationRoleAssistant
 			}
 			in.Messages = append(in.Messages, types.Message{Role: role, Content: blocks})

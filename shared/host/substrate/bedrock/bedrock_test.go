@@ -184,7 +184,7 @@ func TestOddities(t *testing.T) {
 				begins(map[string]any{"ofTomorrow": map[string]any{}}) + delta(at, map[string]any{"ofTomorrow": "found"}) + stop
 		},
 		MemberRefusals: map[string]string{"outputConfig": `{"message":"The model returned the following errors: output_config: Extra inputs are not permitted (effort)"}`},
-		Stop:           "end_turn", Length: "max_tokens", Called: "tool_use",
+		Stop:           "end_turn", Length: "max_tokens", ToolUse: "tool_use",
 		DecisiveMembers: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
 		SplitStream:     split,
 		EditEvent: func(e string, f func(any) any) string {
@@ -212,7 +212,7 @@ func TestUsageInAnotherFormDoesNotCostTheAnswer(t *testing.T) {
 	for _, n := range []any{10.5, "ten", []int{1}, true} {
 		s := serve(t, stream(begin, text("x"), stop, event("messageStop", map[string]any{"stopReason": "end_turn"}), event("metadata", map[string]any{"usage": map[string]any{"inputTokens": n}})))
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-		if err != nil || got.Text != "x" || got.Reason != substrate.Stop {
+		if err != nil || got.Text != "x" || got.Reason != substrate.FinishStop {
 			t.Errorf("%v tokens: %+v, %v, want the answer", n, got, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
+	want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.FinishLength}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -250,7 +250,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 func TestToolCallsComeInPieces(t *testing.T) {
 	s := serve(t, stream(begin, text("hm"), stop, use(1, "t1"), input(1, `{"for":`), input(1, `"a"}`), stop, use(2, "t2"), stop, ended("tool_use")))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.FinishToolUse,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

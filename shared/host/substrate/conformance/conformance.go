@@ -1,6 +1,6 @@
 // Package conformance is the substrate of vacants that A2A conformance kits test. A prefix of a
-// message's id selects the behaviour that the kits expect. If the id has no known prefix, a prefix of
-// the message's text selects it. Other vacants should not use this substrate.
+// message's id selects the behaviour that the kits expect. If the id has no known prefix, a prefix
+// of the message's text selects it. Other vacants should not use this substrate.
 package conformance
 
 import (
@@ -32,8 +32,8 @@ func New(argument string) (substrate.Substrate, error) {
 	return agent{isKitV03: argument == kitV03}, nil
 }
 
-// Options selects how request handlers answer for a vacant that the kits test. All other vacants have
-// the zero Options.
+// Options selects how request handlers answer for a vacant that the kits test. All other vacants
+// have the zero Options.
 type Options struct {
 	SharesTasks        bool // callers without a key share their tasks
 	HasJSON            bool // the vacant accepts and returns JSON, because the kits send data
@@ -50,8 +50,8 @@ func OptionsOf(text string) Options {
 	return Options{SharesTasks: true, HasJSON: true, LegacyErrors: true, PureCard: spec.Argument != kitV03, AnswersWithoutTask: true}
 }
 
-// IsAnsweredWithoutTask reports whether a message is answered with a message instead of a task. The task is
-// nevertheless stored.
+// IsAnsweredWithoutTask reports whether a message is answered with a message instead of a task. The
+// task is nevertheless stored.
 func (o Options) IsAnsweredWithoutTask(m *task.Message) bool {
 	return o.AnswersWithoutTask && findBehaviour(m).withoutTask
 }
@@ -144,9 +144,9 @@ func findBehaviour(m *task.Message) behaviour {
 
 type agent struct{ isKitV03 bool }
 
-// currentBehaviour returns the behaviour for the current message. A message without a known prefix completes
-// its task, and a message with "done" completes a multiTurn conversation. In both cases, the kit of
-// A2A 0.3 expects that the task waits for the next message instead.
+// currentBehaviour returns the behaviour for the current message. A message without a known prefix
+// completes its task, and a message with "done" completes a multiTurn conversation. In both cases,
+// the kit of A2A 0.3 expects that the task waits for the next message instead.
 func (a agent) currentBehaviour(ctx context.Context, prompt string) behaviour {
 	m := task.MessageOf(ctx)
 	b := findBehaviour(m)
@@ -184,7 +184,7 @@ func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 		state = cmp.Or(state, task.Completed)
 		call.Report(ctx, call.ProvisionalEvent{Detail: task.EndRequest{State: state}})
 		if yield(substrate.Text(b.message), nil) {
-			yield(substrate.Stop, nil)
+			yield(substrate.FinishStop, nil)
 		}
 	}
 }

@@ -4,14 +4,13 @@
 // An Agent has exactly one JSON form, which can be parsed back. A missing member has its default,
 // which a later release may change.
 //
-// The operator pays for two kinds of models: models in Bedrock, because AWS bills the operator, and
-// models that are called with a secret, because only the operator sets secrets, including those of
-// tenants (front/admin). If the vacant belongs to a tenant, the prices of these models come from
-// the operator's table of models. The agent's Price can only raise a component (input, output,
-// cached) of the table's price, and a model without a row is rejected. An agent cannot lower the
-// price, because a tenant's key can write all agents of the tenant, and an agent does not record
-// whether the tenant or the operator wrote it. Agents of vacants without a tenant may state any
-// price. [Agent.Prices] is the only implementation of these rules.
+// The operator pays for models in Bedrock, because AWS bills the operator. The operator also pays
+// for models that are called with a secret, because only the operator sets secrets (front/admin). A
+// tenant's key can write all agents of the tenant, so an agent must not lower the price of these
+// models. Therefore, the price for a tenant's vacant comes from the operator's table of models, and
+// a model without a row is rejected. The agent's Price can only raise a component (input, output,
+// cached) of this price. Agents of vacants without a tenant may state any price. [Agent.Prices] is
+// the only implementation of these rules.
 package definition
 
 import (
@@ -44,11 +43,12 @@ type Agent struct {
 	// Provider is the kind of the substrate. The default is openai if BaseURL is set, otherwise the
 	// provider of a known model name, otherwise ollama.
 	Provider string `json:"provider,omitempty"`
-	// BaseURL is the URL of the server of a model or an MCP tool, or the complete URL of an HTTP agent.
+	// BaseURL is the URL of the server of a model or an MCP tool, or the complete URL of an HTTP
+	// agent.
 	BaseURL string `json:"base_url,omitempty"`
 	// Model is the name of the model, the name of the MCP tool, or the ARN of the Lambda function.
 	Model string `json:"model,omitempty"`
-	// Tier selects a model of Provider until ResolveTier replaces it with Model.
+	// Tier selects a model of Provider. ResolveTier replaces Tier with Model.
 	Tier models.Tier `json:"tier,omitempty"`
 	// Secret is the name of the secret for the server. SecretName returns its default.
 	Secret string `json:"secret,omitempty"`
@@ -96,7 +96,8 @@ type Agent struct {
 	// path "." locks the entire workspace.
 	LockPaths []string `json:"lock_paths,omitempty"`
 	// Vacants lists the vacants that the agent may ask: vacants of its tenant and public vacants of
-	// this host. An element is an id. A new agent may also use names, which the host replaces with ids.
+	// this host. An element is an id. A new agent may also use names, which the host replaces with
+	// ids.
 	Vacants []string `json:"vacants,omitempty"`
 	// MCPServers lists the servers whose tools the agent may use.
 	MCPServers []Server `json:"mcp_servers,omitempty"`
@@ -147,7 +148,8 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// DefaultPaidTokens is the default MaxTokens of a paid model, because a reservation requires a limit.
+	// DefaultPaidTokens is the default MaxTokens of a paid model, because a reservation requires a
+	// limit.
 	DefaultPaidTokens = 8192
 	MaxTimeout        = 900 // seconds
 	MaxVacants        = 32
@@ -370,7 +372,7 @@ var mediaTypePattern = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&
 func (a *Agent) checkInput(spec substrate.Spec) error {
 	for i, media := range a.Input {
 		field := fmt.Sprintf("input[%d]", i)
-		switch accepted := spec.Inputs(); {
+		switch accepted := spec.DescribeInputs(); {
 		case accepted == "":
 			return problem.Invalid(field, "text, because "+spec.Kind+" reads only text", quoteTruncated(media))
 		case !mediaTypePattern.MatchString(media):
@@ -417,11 +419,11 @@ func (a *Agent) Endpoints() []string {
 	return urls
 }
 
-// Secrets is the kind of secret that agents use.
-var Secrets = secrets.Kind{Name: "secret", Prefix: "secret", DefaultHost: substrate.ProviderHost}
+// SecretKind is the kind of secret that agents use.
+var SecretKind = secrets.Kind{Name: "secret", Prefix: "secret", DefaultHost: substrate.ProviderHost}
 
 // SecretDocs contains the secrets of agents.
-var SecretDocs = Secrets.Docs()
+var SecretDocs = SecretKind.Docs()
 
 // SecretEndpoints returns the URLs to which the agent sends its secret.
 func (a *Agent) SecretEndpoints() (urls []string) {
@@ -532,8 +534,8 @@ func modelParts(kind string) (required, optional argumentParts) {
 	return argumentParts{}, argumentParts{}
 }
 
-// DefaultAgent returns an agent with the given substrate and otherwise default settings. If no agent can
-// have the substrate, for example because it answers with a plan, ok is false.
+// DefaultAgent returns an agent with the given substrate and otherwise default settings. If no
+// agent can have the substrate, for example because it answers with a plan, ok is false.
 func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
@@ -578,7 +580,7 @@ const (
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // Set or Default
+	Origin string `json:"origin"` // OriginSet or OriginDefault
 }
 
 // Settings returns the effective settings of an agent of the tenant, except description and system.

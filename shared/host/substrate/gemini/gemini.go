@@ -149,7 +149,7 @@ func (s *server) buildBody(r *substrate.Request) any {
 	for _, t := range r.Turns {
 		if parts := toParts(&t, calls); len(parts) > 0 { // the API rejects an empty content
 			role := "user"
-			if t.Role == substrate.Agent {
+			if t.Role == substrate.RoleAgent {
 				role = "model"
 			}
 			body.Contents = append(body.Contents, content{role, parts})
@@ -201,7 +201,7 @@ func toParts(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 	return parts
 }
 
-// chunk contains the members of a stream event that answer reads.
+// chunk contains the members of a stream event that answerReader reads.
 type chunk struct {
 	Candidates []struct {
 		Index        lax.Value[int]

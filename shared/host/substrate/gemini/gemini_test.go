@@ -59,7 +59,7 @@ func model() substratetest.Model {
 			return bare("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": "found"}}, map[string]any{"codeExecutionResult": map[string]any{"outcome": "OUTCOME_OK", "output": "found"}}, map[string]any{"ofTomorrow": "found"})
 		},
 		MemberRefusals: map[string]string{"thinkingConfig": `{"error":{"code":400,"message":"Thinking level is not supported for this model.","status":"INVALID_ARGUMENT"}}`},
-		Stop:           "STOP", Length: "MAX_TOKENS", Called: "STOP",
+		Stop:           "STOP", Length: "MAX_TOKENS", ToolUse: "STOP",
 		DecisiveMembers: []string{"candidates", "content", "parts", "text", "functionCall", "name", "args", "for", "finishReason"},
 		WholeAnswer: func(text, why string) string {
 			return strings.TrimPrefix(bare(why, map[string]any{"text": text}), "data: ")
@@ -89,7 +89,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		got = append(got, e)
 	}
 	used := substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}
-	want := []substrate.Event{substrate.Thought("hm"), used, substrate.Text("forty"), used, substrate.Text("-two"), used, substrate.Length}
+	want := []substrate.Event{substrate.Thought("hm"), used, substrate.Text("forty"), used, substrate.Text("-two"), used, substrate.FinishLength}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -104,7 +104,7 @@ func TestToolCalls(t *testing.T) {
 	first["thoughtSignature"] = "c2ln"
 	s := serve(t, chunk("", map[string]any{"text": "hm"}, first, call("", "b")), chunk("STOP"))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.FinishToolUse,
 		Calls: []substrate.ToolCall{{ID: "f1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "c2ln"}, {ID: "call_1", Name: "look", Arguments: `{"for":"b"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

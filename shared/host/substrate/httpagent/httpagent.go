@@ -2,8 +2,8 @@
 // POST as JSON and accepts an answer as JSON, plain text or server-sent events.
 //
 // A request contains only the members of the question. It contains no envelope, no key and no
-// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent. It
-// is the key of the request's signature.
+// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent, but
+// signs the request.
 package httpagent
 
 import (
@@ -64,12 +64,10 @@ func sign(s substrate.Secret, now time.Time, body []byte) string {
 
 // Infer sends {message, caller, vacant, context_id, files, history, id, deadline_ms} with POST. It
 // yields the members text, state and usage of a JSON object, a body of text/plain, or the events of
-// text/event-stream as they arrive.
-//
-// The kind of an error is Deadline if the time ran out, SubstrateUnavailable if the endpoint is
-// unreachable or fails (5xx, 408, an event error, a stream without done), SubstrateBusy for status
-// 429, SubstrateTooLarge if the answer is too long, and SubstrateMisconfigured if the endpoint is
-// forbidden or returns anything else. The error contains the endpoint's answer as a
+// text/event-stream as they arrive. If the endpoint is unreachable or fails (5xx, 408, an event
+// error, a stream without done), the kind of the error is SubstrateUnavailable. For status 429 it
+// is SubstrateBusy, and if the answer is too long, SubstrateTooLarge. If the endpoint is forbidden
+// or returns anything else, it is SubstrateMisconfigured. Errors contain the endpoint's answer as a
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
@@ -77,8 +75,8 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 	}
 }
 
-// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer like
-// Infer. The secret signs the request.
+// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer
+// like Infer. The secret signs the request.
 func Ask(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		reply, err := substrate.RetryConnectionRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
@@ -151,7 +149,7 @@ func readAnswer(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event,
 		case mediaType == "application/json", mediaType == "":
 			events, err = objectEvents(content)
 		case utf8.Valid(content):
-			events = append(textEvents(string(canon.TrimByteOrderMark(content))), substrate.Stop)
+			events = append(textEvents(string(canon.TrimByteOrderMark(content))), substrate.FinishStop)
 		default:
 			err = misconfiguredError("body", "UTF-8", "other bytes")
 		}
@@ -191,14 +189,12 @@ func objectEvents(body []byte) ([]substrate.Event, error) {
 	return events, nil
 }
 
-// AppendQuestion appends the request body. files contains the files of an agent that accepts files
-// (definition.Agent.Input), as {name, media_type, data} with data in base64, or as {name,
-// media_type, url}. The host has not read the URL.
-//
-// history is the earlier conversation if the vacant's agent has a memory. Otherwise, it is the
-// conversation that the caller claims. Its turns have the role caller, and claimed is the role that
-// the caller claims for the speaker. deadline_ms is the time in milliseconds for which the host
-// waits. It is omitted if the time is unlimited.
+// AppendQuestion appends the request body. files contains {name, media_type, data} with data in
+// base64, or {name, media_type, url} with a URL that the host has not read. history is the earlier
+// conversation if the vacant's agent has a memory. Otherwise, it is the conversation that the
+// caller claims: all turns have the role caller, and their member claimed is the role that the
+// caller claims for the speaker. deadline_ms is the time in milliseconds for which the host waits,
+// if limited.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
@@ -262,8 +258,8 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// answerMediaType returns the media type of a reply, or an error if the reply cannot be an answer. If the
-// reply has no media type, it returns "", because the body may be an object.
+// answerMediaType returns the media type of a reply, or an error if the reply cannot be an answer.
+// If the reply has no media type, it returns "", because the body may be an object.
 func answerMediaType(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.StatusError(reply.StatusCode)
@@ -293,8 +289,8 @@ func textEvents(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// streamEvents yields the events of an answer. The server sends delta, thought and ask with {"text"},
-// usage, and at the end done or error. Other events are ignored.
+// streamEvents yields the events of an answer. The server sends delta, thought and ask with
+// {"text"}, usage, and at the end done or error. Other events are ignored.
 func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for e, err := range sse.Events(body, outbound.MaxStream) {
@@ -325,7 +321,7 @@ func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 			case e.Name == "error":
 				err = problem.New(problem.SubstrateUnavailable, "the agent's answer ends with an error")
 			case e.Name == "done":
-				event = substrate.Stop
+				event = substrate.FinishStop
 			}
 			switch {
 			case err != nil:
@@ -339,8 +335,8 @@ func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	}
 }
 
-// parseUsage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens are
-// both missing, ok is false.
+// parseUsage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens
+// are both missing, ok is false.
 func parseUsage(data []byte) (u substrate.Usage, ok bool) {
 	var decoded lax.Value[struct {
 		In     lax.Count `json:"input_tokens"`
@@ -384,7 +380,7 @@ func decodeAnswer(body []byte) (text string, isQuestion bool, lastEvents []subst
 	if err != nil {
 		return "", false, nil, problem.WithPlace(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
-	return text, isQuestion, append(lastEvents, substrate.Stop), nil
+	return text, isQuestion, append(lastEvents, substrate.FinishStop), nil
 }
 
 func misconfiguredError(field, want, got string) error {

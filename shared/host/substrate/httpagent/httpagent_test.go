@@ -309,17 +309,17 @@ func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
 		want              []substrate.Event
 		fails             problem.Kind
 	}{
-		{"usage", "application/json", `{"usage":` + usage + `,"text":"a"}`, []substrate.Event{substrate.Text("a"), used, substrate.Stop}, 0},
-		{"no usage", "application/json", `{"usage":null,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
+		{"usage", "application/json", `{"usage":` + usage + `,"text":"a"}`, []substrate.Event{substrate.Text("a"), used, substrate.FinishStop}, 0},
+		{"no usage", "application/json", `{"usage":null,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.FinishStop}, 0},
 		{"a stream", "text/event-stream; charset=utf-8", ": hi\n\n" + sent("thought", `{"text":"hm"}`) + sent("delta", `{"text":"a"}`) + sent("delta", `{"text":""}`) + sent("delta", `{"text":"b\n"}`) + sent("later", "7") + sent("usage", usage) + sent("done", "{}") + sent("delta", "after"),
-			[]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Text("b\n"), used, substrate.Stop}, 0},
-		{"a stream of nothing", "text/event-stream", sent("done", ""), []substrate.Event{substrate.Stop}, 0},
+			[]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Text("b\n"), used, substrate.FinishStop}, 0},
+		{"a stream of nothing", "text/event-stream", sent("done", ""), []substrate.Event{substrate.FinishStop}, 0},
 
-		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
-		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
-		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 1 << 40}, substrate.Stop}, 0},
-		{"usage in other forms", "application/json", `{"usage":{"input_tokens":12.0,"output_tokens":"7","cached_tokens":[]},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 12, OutputTokens: 7}, substrate.Stop}, 0},
-		{"streamed usage that is none", "text/event-stream", sent("usage", "[]") + sent("usage", "x") + sent("delta", `{"text":"a"}`) + sent("done", ""), []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
+		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.FinishStop}, 0},
+		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.FinishStop}, 0},
+		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 1 << 40}, substrate.FinishStop}, 0},
+		{"usage in other forms", "application/json", `{"usage":{"input_tokens":12.0,"output_tokens":"7","cached_tokens":[]},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 12, OutputTokens: 7}, substrate.FinishStop}, 0},
+		{"streamed usage that is none", "text/event-stream", sent("usage", "[]") + sent("usage", "x") + sent("delta", `{"text":"a"}`) + sent("done", ""), []substrate.Event{substrate.Text("a"), substrate.FinishStop}, 0},
 		{"no done", "text/event-stream", sent("delta", `{"text":"a"}`), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"a cut event", "text/event-stream", sent("delta", `{"text":"a"}`) + "event: done\ndata: x", []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"an error", "text/event-stream", sent("delta", `{"text":"a"}`) + sent("error", `{"message":"out of memory"}`) + sent("done", ""), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
@@ -376,7 +376,7 @@ func TestAnAgentThatStreamsIsPassedOnAsItSends(t *testing.T) {
 		got = append(got, e)
 		heard <- struct{}{}
 	}
-	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.Stop}, got); diff != "" {
+	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.FinishStop}, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -422,7 +422,7 @@ func TestAnAgentIsToldTheHistory(t *testing.T) {
 		_, _ = io.WriteString(w, "fine")
 	})
 	q := substratetest.Question()
-	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "a\"b"}, {Role: substrate.Agent, Text: "c"}}, q.Turns...)
+	q.Turns = append([]substrate.Turn{{Role: substrate.RoleCaller, Text: "a\"b"}, {Role: substrate.RoleAgent, Text: "c"}}, q.Turns...)
 	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), q)); err != nil {
 		t.Fatal(err)
 	}

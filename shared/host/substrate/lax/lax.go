@@ -20,7 +20,6 @@ func (l *Value[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// maxCount limits a Count.
 const maxCount = 1 << 40
 
 // Count is a nonnegative number that may be absent. Its JSON form is a number or a string, such as
@@ -42,7 +41,7 @@ func (c Count) Int() int { return c.value }
 
 func (c Count) IsGiven() bool { return c.present }
 
-// Assign sets n to the number, if it is given.
+// Assign sets target to the number, if it is given.
 func (c Count) Assign(target *int) {
 	if c.present {
 		*target = c.value

@@ -13,8 +13,8 @@ import (
 // vaultFolder is the only folder of the workspace to which a read-only agent may write.
 const vaultFolder = ".vault"
 
-// shellTool and the keys of pathArguments are tool names that agents' files use. pathArguments maps a tool to
-// the name of the argument that contains the path of the written file.
+// shellTool and the keys of pathArguments are tool names that agents' files use. pathArguments maps
+// a tool to the name of the argument that contains the path of the written file.
 const shellTool = "Bash"
 
 var pathArguments = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
@@ -23,17 +23,17 @@ var pathArguments = map[string]string{"Write": "file_path", "Edit": "file_path",
 type refusal struct {
 	modelMessage string // explanation for the model
 	ownerReason  string // explanation for the agent's owner
-	change       string // setting that permits the tool
+	remedy       string // setting that permits the tool
 }
 
-// findRefusal returns the reason why the agent may not use a tool, or nil if it may. tool is nil if no
-// tool has the name. arguments is nil if the arguments are not an object. AllowedFor, which
-// has no arguments yet, passes the result of vaultArguments.
+// findRefusal returns the reason why the agent may not use a tool, or nil if it may. tool is nil if
+// no tool has the name. arguments is nil if the arguments are not an object. AllowedFor, which has
+// no arguments yet, passes the result of vaultArguments.
 //
 // A disallowed tool is refused even if it is also allowed. Mode read-only refuses the shell, tools
 // that write, and writes to files outside the vault.
 func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
-	readOnly := func(format string, args ...any) *refusal {
+	newReadOnlyRefusal := func(format string, args ...any) *refusal {
 		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
 	}
 	switch {
@@ -44,17 +44,17 @@ func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[str
 	case a.Mode == definition.ReadWrite:
 		return nil
 	case name == shellTool:
-		return readOnly("Bash is denied in mode read-only; use Read, Glob or Grep")
+		return newReadOnlyRefusal("Bash is denied in mode read-only; use Read, Glob or Grep")
 	}
 	if argument, ok := pathArguments[name]; ok {
 		var file string
 		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
-			return readOnly("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vaultFolder, file)
+			return newReadOnlyRefusal("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vaultFolder, file)
 		}
 		return nil
 	}
 	if tool != nil && tool.Writes {
-		return readOnly("tool %.80q is denied in mode read-only: it may change something", name)
+		return newReadOnlyRefusal("tool %.80q is denied in mode read-only: it may change something", name)
 	}
 	return nil
 }
@@ -68,8 +68,8 @@ func vaultArguments(tool string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vaultFolder + `"`)}
 }
 
-// matchesEntry reports whether no, an element of DisallowedTools, names a tool. The name may lack the
-// suffix that MakeNamesUnique added to the tool's name.
+// matchesEntry reports whether entry, an element of DisallowedTools, names a tool. The name may
+// lack the suffix that MakeNamesUnique added to the tool's name.
 func matchesEntry(entry, name string) bool {
 	if entry == name {
 		return true

@@ -74,14 +74,14 @@ func SanitizeName(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// suffixSize is the length of the suffix that distinguishes equal names, which is "_" and hex digits of
-// a hash.
+// suffixSize is the length of the suffix that distinguishes equal names, which is "_" and hex
+// digits of a hash.
 const suffixSize = 1 + 8
 
-// MakeNamesUnique replaces the complete names of tools with the names that models see (SanitizeName). If
-// several complete names give the same sanitized name, each tool gets a distinct suffix, except the tool
-// whose complete name equals the sanitized name. Names do not depend on the order of the tools, so they
-// are equal in all processes.
+// MakeNamesUnique replaces the complete names of tools with the names that models see
+// (SanitizeName). If several complete names give the same sanitized name, each tool gets a distinct
+// suffix, except the tool whose complete name equals the sanitized name. Names do not depend on the
+// order of the tools, so they are equal in all processes.
 func MakeNamesUnique(tools []Tool) {
 	fullNames := map[string]map[string]bool{} // complete names by sanitized name
 	for _, t := range tools {
@@ -113,8 +113,8 @@ func (o *Offer) Join(other Offer) {
 	o.OmittedTools.AddAll(other.OmittedTools)
 }
 
-// AllowedFor returns the tools that an agent may use. It leaves out tools that the gate refuses, and
-// all but the first of several tools with the same name.
+// AllowedFor returns the tools that an agent may use. It leaves out tools that the gate refuses,
+// and all but the first of several tools with the same name.
 func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	allowed := Offer{OmittedTools: o.OmittedTools}
 	allowed.OmittedTools.Tools = slices.Clone(o.OmittedTools.Tools)
@@ -124,7 +124,7 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 			continue
 		}
 		if denial := findRefusal(a, t.Name, &t, vaultArguments(t.Name)); denial != nil {
-			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: denial.ownerReason, Remedy: denial.change})
+			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: denial.ownerReason, Remedy: denial.remedy})
 			continue
 		}
 		allowed.Tools = append(allowed.Tools, t)
@@ -132,8 +132,8 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	return allowed
 }
 
-// Servers opens sessions with the MCP servers of a vacant's agent for one call, and returns the tools of
-// the servers. done closes the sessions.
+// Servers opens sessions with the MCP servers of a vacant's agent for one call, and returns the
+// tools of the servers. done closes the sessions.
 type Servers func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer Offer, done func(), err error)
 
 // Config configures an agent. Fallback, Spending and Wait may be nil.
@@ -143,8 +143,9 @@ type Config struct {
 	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
 	// once more.
 	Fallback substrate.Substrate
-	// NoRetry means that the substrate in Model is not a model but, for example, an HTTP agent. It is
-	// asked only once per turn, because it may have side effects, and gets the caller's files unchanged.
+	// NoRetry means that the substrate in Model is not a model but, for example, an HTTP agent. It
+	// is asked only once per turn, because it may have side effects, and gets the caller's files
+	// unchanged.
 	NoRetry bool
 	Offer   Offer
 	// Secret is sent to Model and Fallback, but not to tools.
@@ -214,8 +215,8 @@ func (l *loop) applySettings(r *substrate.Request) {
 }
 
 // RunTurn runs one turn for a loop in another process, with c.Model or, if fallback is true, with
-// c.Fallback. It settles the cost of the turn before the last event. It neither repeats the turn nor
-// checks the text, because the other process does both.
+// c.Fallback. It settles the cost of the turn before the last event. It neither repeats the turn
+// nor checks the text, because the other process does both.
 func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
@@ -224,7 +225,7 @@ func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) 
 		if fallback {
 			model = c.Fallback
 		}
-		inference := &run{loop: l, request: r, yield: yield, unchecked: true}
+		inference := &run{loop: l, request: r, yield: yield, skipsChecks: true}
 		a, _, err := inference.askModel(ctx, model, fallback)
 		inference.endSpending(ctx)
 		_ = inference.reportUsage(inference.usage)
@@ -247,16 +248,17 @@ type run struct {
 	addedBytes      int  // bytes that were added to the conversation
 	hasText         bool // whether text was emitted
 	needsBlankLine  bool // whether a blank line must precede the next text, which belongs to another turn
-	// unchecked means that a JSON text is emitted as it arrives and that usage is not estimated,
+	// skipsChecks means that a JSON text is emitted as it arrives and that usage is not estimated,
 	// because another process checks the text and estimates the usage.
-	unchecked    bool
+	skipsChecks  bool
 	usage        substrate.Usage // usage that the models reported
 	lastReported substrate.Usage // last usage that was emitted
-	// uncountedSent and received count the bytes that no usage report covers: the texts of requests in turns
-	// without a report, and the model's output since the last report.
+	// uncountedSent and uncountedReceived count the bytes that no usage report covers: the texts of
+	// requests in turns without a report, and the model's output since the last report.
 	uncountedSent, uncountedReceived int
 
-	// The provider has counted the first countedSize bytes of the conversation as countedTokens tokens.
+	// The provider has counted the first countedSize bytes of the conversation as countedTokens
+	// tokens.
 	countedTokens, countedSize int
 }
 
@@ -281,7 +283,7 @@ func (r *run) reportUsage(u substrate.Usage) error {
 
 func (r *run) estimateUsage() substrate.Usage {
 	u := r.usage
-	if !r.unchecked && r.uncountedSent+r.uncountedReceived > 0 {
+	if !r.skipsChecks && r.uncountedSent+r.uncountedReceived > 0 {
 		u.InputTokens += int(call.EstimateTokens(r.uncountedSent))
 		u.OutputTokens += int(call.EstimateTokens(r.uncountedReceived))
 		u.UnreportedTurns = max(u.UnreportedTurns, 1)
@@ -290,18 +292,18 @@ func (r *run) estimateUsage() substrate.Usage {
 }
 
 func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
-	repaired := false
+	hasAskedAgain := false
 	for turn := 1; ; turn++ {
 		r.request.MustAnswer = turn == r.Agent.TurnLimit()
 		a, err := r.requestTurn(ctx)
 		if err != nil {
 			return "", err
 		}
-		callsTools := a.Reason == substrate.ToolUse || a.Reason == substrate.UnknownReason && len(a.Calls) > 0
+		callsTools := a.Reason == substrate.FinishToolUse || a.Reason == substrate.FinishUnknown && len(a.Calls) > 0
 		switch {
 		case callsTools && r.findQuestion(&a) != "":
 			r.needsBlankLine = r.hasText
-			return substrate.Stop, errors.Join(r.emit(substrate.Question{}), r.emitText(substrate.Text(r.findQuestion(&a))))
+			return substrate.FinishStop, errors.Join(r.emit(substrate.Question{}), r.emitText(substrate.Text(r.findQuestion(&a))))
 		case callsTools && r.request.MustAnswer:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model called another tool after %d turns, but the agent's max_turns allows no more turns", turn)
 		case callsTools:
@@ -315,13 +317,13 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 			if ok {
 				return a.Reason, r.emit(substrate.Text(document))
 			}
-			if repaired || r.request.MustAnswer {
+			if hasAskedAgain || r.request.MustAnswer {
 				err := &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, because the agent's output_format is json", Got: "another text"}
 				return "", substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide([]byte(a.Text)), err)
 			}
-			repaired = true
-			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
-				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with only the JSON document, without a code fence or any other text."})
+			hasAskedAgain = true
+			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.RoleAgent, Text: a.Text},
+				substrate.Turn{Role: substrate.RoleCaller, Text: "That was not a JSON document. Answer again with only the JSON document, without a code fence or any other text."})
 			r.addedBytes += len(a.Text)
 		}
 	}
@@ -336,17 +338,17 @@ var askTool = substrate.Tool{
 func (r *run) findQuestion(a *substrate.Answer) string {
 	for _, c := range a.Calls {
 		var arguments struct{ Question string }
-		if r.Agent.Ask && c.Name == askTool.Name && a.Reason == substrate.ToolUse && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
+		if r.Agent.Ask && c.Name == askTool.Name && a.Reason == substrate.FinishToolUse && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
 			return arguments.Question
 		}
 	}
 	return ""
 }
 
-// requestTurn requests the next turn from the model. If the model reports before its first event that it
-// is overloaded or unavailable, turn asks the fallback or, if there is none, the model once more,
-// unless NoRetry is set. If the model's server cannot be reached, turn fails, because the adapter has
-// already retried and the fallback is on the same server.
+// requestTurn requests the next turn from the model. If the model reports before its first event
+// that it is overloaded or unavailable, requestTurn retries once, with the fallback if there is
+// one. It does not retry if NoRetry is set. It also does not retry if the model's server cannot be
+// reached, because the adapter has already retried and the fallback is on the same server.
 func (r *run) requestTurn(ctx context.Context) (substrate.Answer, error) {
 	a, started, err := r.askModel(ctx, r.Model, false)
 	var agentErr *call.AgentError
@@ -366,7 +368,6 @@ func (r *run) requestTurn(ctx context.Context) (substrate.Answer, error) {
 	return a, err
 }
 
-// askModel sends one turn to a model. seen reports whether a part of the answer has arrived.
 func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, started bool, err error) {
 	request := r.request
 	request.Secret = r.Secret
@@ -385,10 +386,10 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 	var headerSent atomic.Bool // whether the header of an HTTP request was written
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { headerSent.Store(true) }})
 	var turnUsage *substrate.Usage
-	finished := false
+	isFinished := false
 	defer func() {
 		turnErr := err
-		if finished { // the usage is complete, even if the answer is invalid
+		if isFinished { // the usage is complete, even if the answer is invalid
 			turnErr = nil
 		}
 		r.settleTurn(turnUsage, size, headerSent.Load() || started, turnErr)
@@ -403,12 +404,12 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 				return
 			}
 			// The model may run in another process (RunTurn). That process reports the cost of the
-			// turn before the model answers, with Unreported set, and reports zero tokens if the
-			// model does not answer. Such a usage does not start the answer.
+			// turn before the model answers, with UnreportedTurns set, and reports zero tokens if
+			// the model does not answer. Such a usage does not start the answer.
 			u, isUsage := e.(substrate.Usage)
 			started = started || !isUsage || u.UnreportedTurns == 0 && u.InputTokens+u.OutputTokens > 0
-			if e == substrate.Event(substrate.Length) && r.usage.MaxTokens > 0 {
-				e = substrate.Budget
+			if e == substrate.Event(substrate.FinishLength) && r.usage.MaxTokens > 0 {
+				e = substrate.FinishBudget
 			}
 			switch e := e.(type) {
 			case substrate.Thought:
@@ -433,13 +434,13 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 				err = r.emit(e)
 			case substrate.Text:
 				// A JSON text is emitted only after it has been checked.
-				if r.request.JSON && !r.unchecked {
+				if r.request.JSON && !r.skipsChecks {
 					r.uncountedReceived += len(e)
 				} else {
 					err = r.emitText(e)
 				}
 			case substrate.FinishReason:
-				finished = true
+				isFinished = true
 			}
 			if err != nil {
 				yield(nil, err)
@@ -484,7 +485,7 @@ func (r *run) runTools(ctx context.Context, a *substrate.Answer) error {
 	g.SetLimit(maxConcurrentTools)
 	for i, c := range a.Calls {
 		g.Go(func() error {
-			text, err := r.runTool(ctx, &c, a.Reason == substrate.ToolUse)
+			text, err := r.runTool(ctx, &c, a.Reason == substrate.FinishToolUse)
 			if err != nil {
 				text = problem.AsError(err).Text()
 			}
@@ -504,7 +505,7 @@ func (r *run) runTools(ctx context.Context, a *substrate.Answer) error {
 		return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation of the model with its tools", Want: fmt.Sprintf("at most %d bytes", maxAddedBytes), Got: fmt.Sprint(r.addedBytes)}
 	}
 	r.needsBlankLine = r.hasText
-	r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text, Calls: a.Calls}, substrate.Turn{Role: substrate.Tools, Results: results})
+	r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.RoleAgent, Text: a.Text, Calls: a.Calls}, substrate.Turn{Role: substrate.RoleTools, Results: results})
 	return nil
 }
 
@@ -513,7 +514,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	if i < 0 {
 		name = r.redact(name, maxName) // a model may put anything into the name of a tool that does not exist
 	}
-	recordEnd, refused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
+	recordEnd, isRefused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
 	call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	defer func() {
@@ -522,7 +523,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 			outcome, result = call.ToolError, problem.AsError(err).Text()
 		}
 		switch {
-		case refused:
+		case isRefused:
 			outcome = call.ToolRefused
 		case err != nil && (problem.Is(err, problem.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
 			outcome = call.ToolTimedOut
@@ -544,7 +545,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	var object map[string]json.RawMessage
 	isInvalid := json.Unmarshal(arguments, &object) != nil || object == nil
 	if denial := findRefusal(&r.Agent, c.Name, tool, object); denial != nil {
-		refused = true
+		isRefused = true
 		if tool != nil && tool.OnRefusal != nil {
 			tool.OnRefusal(ctx, arguments, denial.modelMessage)
 		}
@@ -554,7 +555,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	// The model did not end for a known reason, so the call may be incomplete and must not have
 	// side effects.
 	case !isComplete && tool != nil && (tool.Writes || tool.Spends):
-		refused = true
+		isRefused = true
 		return "", problem.New(problem.Forbidden, "tool %.80q did not run: your answer ended for an unknown reason, so the call may be incomplete; call the tool again", c.Name)
 	case tool == nil:
 		return "", problem.New(problem.NotFound, "there is no tool %.80q", c.Name)
@@ -581,6 +582,6 @@ func truncateResult(text string) string {
 	if len(text) <= maxResult {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	const note = "\n[cut: it is longer than 64 KiB]"
+	const note = "\n[truncated: the result is longer than 64 KiB]"
 	return strings.ToValidUTF8(text[:maxResult-len(note)], "") + note
 }

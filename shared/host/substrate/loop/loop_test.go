@@ -52,7 +52,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-func says(text string) []any { return []any{substrate.Text(text), substrate.Stop} }
+func says(text string) []any { return []any{substrate.Text(text), substrate.FinishStop} }
 
 // uses is a turn that calls tools, named NAME or NAME ARGUMENTS.
 func uses(calls ...string) []any {
@@ -61,7 +61,7 @@ func uses(calls ...string) []any {
 		name, arguments, _ := strings.Cut(c, " ")
 		all = append(all, substrate.ToolCall{ID: fmt.Sprint("c", i+1), Name: name, Arguments: arguments})
 	}
-	return append(all, substrate.ToolUse)
+	return append(all, substrate.FinishToolUse)
 }
 
 func question() substrate.Request {
@@ -98,7 +98,7 @@ func never(t testing.TB) func(context.Context, string) (string, error) {
 func TestToolsRunBetweenTurns(t *testing.T) {
 	m := &model{turns: [][]any{
 		append([]any{substrate.Text("Let me see."), substrate.Usage{InputTokens: 10, OutputTokens: 2}}, uses(`look {"for":"a"}`, `look {"for":"b"}`, `fail`)...),
-		{substrate.Thought("hm"), substrate.Text("It is "), substrate.Text("b."), substrate.Usage{InputTokens: 30, OutputTokens: 3, CachedTokens: 10}, substrate.Stop},
+		{substrate.Thought("hm"), substrate.Text("It is "), substrate.Text("b."), substrate.Usage{InputTokens: 30, OutputTokens: 3, CachedTokens: 10}, substrate.FinishStop},
 	}}
 	slow := func(ctx context.Context, arguments string) (string, error) {
 		if strings.Contains(arguments, `"a"`) {
@@ -116,7 +116,7 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{InputTokens: 40, OutputTokens: 5, CachedTokens: 10, Turns: 2, ToolCalls: 3}, Reason: substrate.Stop}
+	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{InputTokens: 40, OutputTokens: 5, CachedTokens: 10, Turns: 2, ToolCalls: 3}, Reason: substrate.FinishStop}
 	got.Calls = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -130,7 +130,7 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 	if diff := cmp.Diff(wanted, results); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
-	if turn := second.Turns[len(second.Turns)-2]; turn.Role != substrate.Agent || turn.Text != "Let me see." || len(turn.Calls) != 3 {
+	if turn := second.Turns[len(second.Turns)-2]; turn.Role != substrate.RoleAgent || turn.Text != "Let me see." || len(turn.Calls) != 3 {
 		t.Errorf("the model is told that it said %+v", turn)
 	}
 	if len(first.Turns) != 1 {
@@ -322,7 +322,7 @@ func TestAnAnswerInJSONIsCheckedAndRepairedOnce(t *testing.T) {
 		turns [][]any
 		want  string
 	}{
-		{"a document", [][]any{{substrate.Text(`{"a"`), substrate.Text(`:1}`), substrate.Stop}}, `{"a":1}`},
+		{"a document", [][]any{{substrate.Text(`{"a"`), substrate.Text(`:1}`), substrate.FinishStop}}, `{"a":1}`},
 		{"repaired", [][]any{says("It is:\n```json\n{}\n```"), says(`{}`)}, `{}`},
 		{"a fence", [][]any{says("```json\n{\"a\":\"```\"}\n```\n"), says("asked again")}, "{\"a\":\"```\"}"},
 		{"a fence without a language", [][]any{says("```\n[1]\n```"), says("asked again")}, `[1]`},
@@ -367,8 +367,8 @@ func TestAnAnswerThatIsNotJSONIsLogged(t *testing.T) {
 	m := &model{turns: [][]any{says("no"), says("The key is " + secret + ". " + strings.Repeat("x ", 1<<10))}}
 	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
 	cause := call.NewCause(err, 0)
-	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "as its agent's output_format says, got another text") {
-		t.Errorf("the log shows %s, want the beginning of the answer without the secret", cause)
+	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "because the agent's output_format is json, got another text") {
+		t.Errorf("the log shows %s, want the prefix of the answer without the secret", cause)
 	}
 }
 
@@ -393,7 +393,7 @@ func TestEightToolsRunAtOnceAndNoneEndsTheHost(t *testing.T) {
 		t.Errorf("%d tools at once, want 8", most.Load())
 	}
 	results := m.asked[1].Turns[2].Results
-	if text := results[0].Text; len(text) > 64<<10 || !strings.HasSuffix(text, "[cut: it is longer than 64 KiB]") || strings.ContainsRune(text, '\uFFFD') {
+	if text := results[0].Text; len(text) > 64<<10 || !strings.HasSuffix(text, "[truncated: the result is longer than 64 KiB]") || strings.ContainsRune(text, '\uFFFD') {
 		t.Errorf("a long result is %d bytes and ends with %q", len(text), text[len(text)-40:])
 	}
 	if last := results[20]; !last.Failed || last.Text != "the tool failed" {
@@ -529,14 +529,14 @@ func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) 
 		turns   [][]any
 		want    []substrate.Usage
 	}{
-		"complete, reported":          {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Stop}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
-		"complete, not reported":      {turns: [][]any{{text, substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
-		"cut, reported":               {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
-		"cut, not reported":           {turns: [][]any{{thought, text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 2, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
-		"cut after an early report":   {turns: [][]any{{substrate.Usage{InputTokens: 9, OutputTokens: 1}, text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 1, Turns: 1}, {InputTokens: 9, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
-		"a JSON text, not reported":   {members: `,"output_format":"json"`, turns: [][]any{{substrate.Text(`{"a":12}`), substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
-		"refused, and asked again":    {members: `,"fallback_model":"n"`, turns: [][]any{{&call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}}, {text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 2, Turns: 2, UnreportedTurns: 1}, {InputTokens: 2, OutputTokens: 2, Turns: 2, UnreportedTurns: 1}}},
-		"a report of another process": {turns: [][]any{{substrate.Usage{UnreportedTurns: 1}, text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
+		"complete, reported":          {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.FinishStop}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
+		"complete, not reported":      {turns: [][]any{{text, substrate.FinishStop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
+		"cut, reported":               {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.FinishLength}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
+		"cut, not reported":           {turns: [][]any{{thought, text, substrate.FinishLength}}, want: []substrate.Usage{first, {InputTokens: 2, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
+		"cut after an early report":   {turns: [][]any{{substrate.Usage{InputTokens: 9, OutputTokens: 1}, text, substrate.FinishLength}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 1, Turns: 1}, {InputTokens: 9, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
+		"a JSON text, not reported":   {members: `,"output_format":"json"`, turns: [][]any{{substrate.Text(`{"a":12}`), substrate.FinishStop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
+		"refused, and asked again":    {members: `,"fallback_model":"n"`, turns: [][]any{{&call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}}, {text, substrate.FinishLength}}, want: []substrate.Usage{first, {InputTokens: 2, Turns: 2, UnreportedTurns: 1}, {InputTokens: 2, OutputTokens: 2, Turns: 2, UnreportedTurns: 1}}},
+		"a report of another process": {turns: [][]any{{substrate.Usage{UnreportedTurns: 1}, text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.FinishLength}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
 	} {
 		var got []substrate.Usage
 		for e, err := range loop.New(loop.Config{Agent: agent(t, tt.members), Model: &model{turns: tt.turns}}).Infer(t.Context(), question()) {
@@ -559,12 +559,12 @@ func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) 
 // A call of a tool after an unknown reason may be incomplete: the tool runs only if it changes
 // nothing and costs nothing. The answer is complete if its last turn ends for a known reason.
 func TestASideEffectNeedsAKnownReason(t *testing.T) {
-	unknown := func(turn []any) []any { return append(turn[:len(turn)-1], substrate.UnknownReason) }
+	unknown := func(turn []any) []any { return append(turn[:len(turn)-1], substrate.FinishUnknown) }
 	writes := tool("write", never(t))
 	writes.Writes = true
 	asks := tool("ask", never(t))
 	asks.Spends = true
-	for last, want := range map[substrate.FinishReason]call.CutReason{substrate.Stop: "", substrate.UnknownReason: call.CutUnknown} {
+	for last, want := range map[substrate.FinishReason]call.CutReason{substrate.FinishStop: "", substrate.FinishUnknown: call.CutUnknown} {
 		m := &model{turns: [][]any{unknown(uses("write", "ask", "look")), {substrate.Text("done"), last}}}
 		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"mode":"read-write"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{writes, asks, tool("look", echo)}}}).Infer(t.Context(), question()))
 		if err != nil || a.Text != "done" || a.CutReason() != want {
@@ -581,10 +581,10 @@ func TestASideEffectNeedsAKnownReason(t *testing.T) {
 
 // A last turn that says nothing fails the call, whatever an earlier turn said.
 func TestALastTurnThatReturnsNothingFails(t *testing.T) {
-	for _, nothing := range [][]any{{substrate.Stop}, {substrate.Thought("hm"), substrate.Usage{InputTokens: 5, OutputTokens: 9}, substrate.Stop}} {
+	for _, nothing := range [][]any{{substrate.FinishStop}, {substrate.Thought("hm"), substrate.Usage{InputTokens: 5, OutputTokens: 9}, substrate.FinishStop}} {
 		m := &model{turns: [][]any{append([]any{substrate.Text("Let me see.")}, uses("look")...), nothing}}
 		_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ""), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}}).Infer(t.Context(), question()))
-		if !problem.Is(err, problem.SubstrateUnavailable) || !strings.Contains(err.Error(), "returned nothing") || len(m.asked) != 2 {
+		if !problem.Is(err, problem.SubstrateUnavailable) || !strings.Contains(err.Error(), "the model returned neither a text nor a tool call") || len(m.asked) != 2 {
 			t.Errorf("%v after %d turns, want that the model returned nothing", err, len(m.asked))
 		}
 	}

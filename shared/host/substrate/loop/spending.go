@@ -12,17 +12,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// settleTimeout limits the time of the commit that settles a call's cost, and lateTimeout replaces it if
-// the call's context has ended. The call's deadline leaves more time than lateTimeout for storing the
-// answer (call.DefaultReplyMargin).
+// settleTimeout limits the commit that settles a call's cost. If the call's context has ended, the
+// limit is lateTimeout, which is less than the time that remains for storing the answer
+// (call.DefaultReplyMargin).
 const (
 	settleTimeout = 3 * time.Second
 	lateTimeout   = 500 * time.Millisecond
 )
 
-// reserveTurn reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the budgets
-// cover. For each byte that the provider has not counted yet, it reserves one token. size is the size
-// of the conversation in bytes.
+// reserveTurn reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the
+// budgets cover. For each byte that the provider has not counted yet, it reserves one token. size
+// is the size of the conversation in bytes.
 func (r *run) reserveTurn(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
 	if r.Spending == nil {
 		return 0, nil
@@ -68,8 +68,8 @@ func (r *run) endSpending(ctx context.Context) {
 		return
 	}
 	timeout := settleTimeout
-	// A call may end during a tool call, for example. The turn's unused reservation must still be
-	// refunded.
+	// The context may have ended, for example during a tool call, but the unused reservation must
+	// still be refunded.
 	if ctx.Err() != nil {
 		timeout = lateTimeout
 		ctx = context.WithoutCancel(ctx)

@@ -103,15 +103,15 @@ func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 
 // An answer that ends at its limit says whether a budget set the limit.
 func TestAnAnswerIsCutByTheBudgetOrByItsOwnLimit(t *testing.T) {
-	for members, want := range map[string]substrate.FinishReason{``: substrate.Budget, `,"max_tokens":100`: substrate.Length} {
+	for members, want := range map[string]substrate.FinishReason{``: substrate.FinishBudget, `,"max_tokens":100`: substrate.FinishLength} {
 		c, _ := paid(t, 20_000)
-		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, members), Model: &model{turns: [][]any{{substrate.Text("so"), substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, members), Model: &model{turns: [][]any{{substrate.Text("so"), substrate.FinishLength}}}, Spending: c}).Infer(t.Context(), question()))
 		if a.Reason != want || err != nil {
 			t.Errorf("agent %s: the answer ends by %q, %v, want %q", members, a.Reason, err, want)
 		}
 	}
 	c, _ := paid(t, 20_000)
-	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{{substrate.Length}}}, Spending: c}).Infer(t.Context(), question()))
+	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{{substrate.FinishLength}}}, Spending: c}).Infer(t.Context(), question()))
 	if err == nil || !strings.Contains(problem.AsError(err).Text(), "budget") {
 		t.Errorf("without a word: %v, want the budget named", err)
 	}
@@ -140,7 +140,7 @@ func TestCostOfFailedTurns(t *testing.T) {
 		"refused by both":                   {[][]any{{refused}}, [][]any{{refused}}, 2, 0},
 		"broken off after a first usage":    {[][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
 		"never sent":                        {[][]any{{cut}}, [][]any{says("never")}, 1, 0},
-		"cut off before its first word":     {[][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 5}, substrate.Thought("hm"), substrate.Length)}, [][]any{says("never")}, 1, 60},
+		"cut off before its first word":     {[][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 5}, substrate.Thought("hm"), substrate.FinishLength)}, [][]any{says("never")}, 1, 60},
 	} {
 		c, spent := paid(t, -1)
 		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spending: c})

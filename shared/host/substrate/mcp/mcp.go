@@ -1,9 +1,9 @@
 // Package mcp connects to MCP servers. Agents use their tools (Servers), and a single tool can
 // answer as a substrate (Kinds).
 //
-// Each request is sent on behalf of the vacant, so the vacant's guard may refuse it. A server gets only the
-// text of the model or the caller, and no id, envelope or key. A server's answer is passed to the
-// model as text.
+// Each request is sent on behalf of the vacant, so the vacant's guard may refuse it. A server gets
+// only the text of the model or the caller, and no id, envelope or key. A server's answer is passed
+// to the model as text.
 package mcp
 
 import (
@@ -42,9 +42,10 @@ const (
 )
 
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
-// their tools, named mcp__SERVER__TOOL. done ends the sessions. If a required server is unreachable
-// or forbidden, the error is of a kind from substrate.ConvertRequestError or KindOfStatus. The tools of an
-// optional server that fails are left out, and so are tools that models do not accept.
+// their tools, named mcp__SERVER__TOOL. closeSessions ends the sessions. If a required server is
+// unreachable or forbidden, the error is of a kind from substrate.ConvertRequestError or
+// KindOfStatus. The tools of an optional server that fails are left out, and so are tools that
+// models do not accept.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, chooser outbound.URLChooser, servers []definition.Server) (offer loop.Offer, closeSessions func(), err error) {
@@ -96,9 +97,10 @@ func Servers(client *outbound.Client) loop.Servers {
 	}
 }
 
-// openAndList opens a session with a server and lists its tools. The session ends with ctx. An optional server
-// must answer within maxListTime, and within a third of the time that remains in ctx, because the model
-// needs the rest. list stops when group ends because another server has failed.
+// openAndList opens a session with a server and lists its tools. The session ends with ctx. An
+// optional server must answer within maxListTime, and within a third of the time that remains in
+// ctx, because the model needs the rest. openAndList stops early if groupCtx ends, for example
+// because another server has failed.
 func openAndList(ctx, groupCtx context.Context, client *outbound.Client, actor outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
 	limit := maxListTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -112,7 +114,7 @@ func openAndList(ctx, groupCtx context.Context, client *outbound.Client, actor o
 	}
 	sessionCtx, cancelSession := context.WithCancel(ctx)
 	detach := context.AfterFunc(listCtx, cancelSession)
-	s, err := open(sessionCtx, client, actor, server.URL)
+	s, err := openSession(sessionCtx, client, actor, server.URL)
 	var offer loop.Offer
 	if err == nil {
 		offer, err = s.readTools(sessionCtx, server.Name, schemas)
@@ -147,7 +149,7 @@ type session struct {
 	failures *failureRecorder
 }
 
-func open(ctx context.Context, client *outbound.Client, actor outbound.Actor, url string) (*session, error) {
+func openSession(ctx context.Context, client *outbound.Client, actor outbound.Actor, url string) (*session, error) {
 	failures := &failureRecorder{next: client.ForActor(actor).HTTPClient().Transport}
 	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{},
@@ -185,8 +187,8 @@ func open(ctx context.Context, client *outbound.Client, actor outbound.Actor, ur
 // maxCloseTime limits the time for which a call waits while a session is closed.
 const maxCloseTime = 200 * time.Millisecond
 
-// closeInTime closes the session. It waits until the server is notified, but at most maxCloseTime, because a host
-// on AWS Lambda does not run after the call has ended.
+// closeInTime closes the session. It waits until the server is notified, but at most maxCloseTime,
+// because a host on AWS Lambda does not run after the call has ended.
 func (s *session) closeInTime() {
 	closed := make(chan struct{})
 	go func() {
@@ -199,8 +201,9 @@ func (s *session) closeInTime() {
 	}
 }
 
-// failureRecorder is an http.RoundTripper that stores failures whose details the library drops: the first
-// transport error, and the last response to a POST with a status of 400 or more.
+// failureRecorder is an http.RoundTripper that stores failures, because the library drops their
+// details. It stores the first transport error, and the last response to a POST with a status of
+// 400 or more.
 type failureRecorder struct {
 	next http.RoundTripper
 
@@ -210,13 +213,13 @@ type failureRecorder struct {
 }
 
 func (r *failureRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	sent := parseRequest(req)
+	sentReq := parseRequest(req)
 	reply, err := r.next.RoundTrip(req)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case err == nil && reply.StatusCode == http.StatusOK && sent.ID != nil:
-		sent.repairResponse(reply)
+	case err == nil && reply.StatusCode == http.StatusOK && sentReq.ID != nil:
+		sentReq.repairResponse(reply)
 	case err != nil:
 		r.transportErr = cmp.Or(r.transportErr, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
@@ -252,8 +255,8 @@ func (r *failureRecorder) convertError(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// readTools returns the tools of a server with their complete names. A tool with an invalid schema is
-// left out. If the list repeats a cursor or is too long, the rest of the list is left out.
+// readTools returns the tools of a server with their complete names. A tool with an invalid schema
+// is left out. If the list repeats a cursor or is too long, the rest of the list is left out.
 func (s *session) readTools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
 	seenCursors := map[string]bool{"": true}
 	for params := (&sdk.ListToolsParams{}); ; {
@@ -287,7 +290,7 @@ func (s *session) readTools(ctx context.Context, server string, schemas *schemaC
 			offer.OmittedTools.Add(unreadTools(server, fmt.Sprintf("it has more than %d tools", maxTools)))
 			return offer, nil
 		case seenCursors[params.Cursor]:
-			offer.OmittedTools.Add(unreadTools(server, "a cursor came twice"))
+			offer.OmittedTools.Add(unreadTools(server, "the server returned the same cursor twice"))
 			return offer, nil
 		case len(seenCursors) == maxPages:
 			offer.OmittedTools.Add(unreadTools(server, fmt.Sprintf("expected at most %d pages, got more", maxPages)))
@@ -297,8 +300,8 @@ func (s *session) readTools(ctx context.Context, server string, schemas *schemaC
 	}
 }
 
-// runTool calls a tool and returns its text. If the tool reports an error, the text is the message of
-// the returned error.
+// runTool calls a tool and returns its text. If the tool reports an error, the text is the message
+// of the returned error.
 func (s *session) runTool(ctx context.Context, tool string, arguments any) (string, error) {
 	result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
@@ -347,8 +350,8 @@ func resultText(r *sdk.CallToolResult) string {
 }
 
 // Kinds returns the kind mcp:URL#TOOL. A substrate of this kind calls the tool with the arguments
-// system_prompt, user_prompt, tools and metadata, like the reference implementation. If a server does not
-// support sessions, it gets the call without a session.
+// system_prompt, user_prompt, tools and metadata, like the reference implementation. If a server
+// does not support sessions, it gets the call without a session.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
 		if err := substrate.CheckMCP(argument); err != nil {
@@ -375,7 +378,7 @@ type toolArguments struct {
 
 func (a *toolSubstrate) answer(ctx context.Context, r substrate.Request) (string, error) {
 	args := toolArguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
-	s, err := open(ctx, a.client, outbound.VacantActor(r.Vacant, r.Chooser), a.url)
+	s, err := openSession(ctx, a.client, outbound.VacantActor(r.Vacant, r.Chooser), a.url)
 	if agent := new(call.AgentError); problem.Is(err, problem.SubstrateMisconfigured) && (!errors.As(err, &agent) || agent.Status < 500) && ctx.Err() == nil {
 		if text, directErr := a.callWithoutSession(ctx, outbound.VacantActor(r.Vacant, r.Chooser), args); directErr == nil {
 			return text, nil

@@ -251,7 +251,7 @@ func TestAToolEndsWithItsCall(t *testing.T) {
 	}
 }
 
-func open(t testing.TB, url, tool string) substrate.Substrate {
+func openSession(t testing.TB, url, tool string) substrate.Substrate {
 	t.Helper()
 	s, err := mcp.Kinds(client(nil)).Open(substrate.Spec{Kind: "mcp", Argument: url + "#" + tool})
 	if err != nil {
@@ -272,13 +272,13 @@ const sentArguments = `{"system_prompt":"Be kind","user_prompt":"say \"hi\"","to
 
 func TestOneToolAnswersAsASubstrate(t *testing.T) {
 	s := newServer(t, nil)
-	if got, err := ask(t, open(t, s.URL, "echo")); err != nil || got != "got\n"+sentArguments {
+	if got, err := ask(t, openSession(t, s.URL, "echo")); err != nil || got != "got\n"+sentArguments {
 		t.Errorf("echo: %q, %v", got, err)
 	}
-	if got, err := ask(t, open(t, s.URL, "fail")); !problem.Is(err, problem.BehaviourFailed) || got != "" {
+	if got, err := ask(t, openSession(t, s.URL, "fail")); !problem.Is(err, problem.BehaviourFailed) || got != "" {
 		t.Errorf("fail: %q, %v", got, err)
 	}
-	if got, err := ask(t, open(t, s.URL, "nothing")); err == nil {
+	if got, err := ask(t, openSession(t, s.URL, "nothing")); err == nil {
 		t.Errorf("a tool that is not there: %q, %v", got, err)
 	}
 }
@@ -301,7 +301,7 @@ func TestAServerWithoutInitializeIsCalledBare(t *testing.T) {
 			sent = append(sent, string(b))
 			_, _ = io.WriteString(w, body)
 		}))
-		got, err := ask(t, open(t, s.URL, "answer"))
+		got, err := ask(t, openSession(t, s.URL, "answer"))
 		switch {
 		case problem.Is(err, problem.SubstrateUnavailable):
 			got = "returned nothing"
@@ -471,7 +471,7 @@ func TestAListOfToolsHasAnEnd(t *testing.T) {
 		"pages": {func(cursor string) string {
 			return fmt.Sprintf(`{"tools":[{"name":"t%s",%s}]%s}`, cursor, object, map[string]string{"": `,"nextCursor":"2"`, "2": `,"nextCursor":"3"`}[cursor])
 		}, 3, 3, 0, ""},
-		"one cursor again and again": {func(string) string { return `{"tools":[{"name":"t",` + object + `}],"nextCursor":"again"}` }, 2, 2, 1, "a cursor came twice"},
+		"one cursor again and again": {func(string) string { return `{"tools":[{"name":"t",` + object + `}],"nextCursor":"again"}` }, 2, 2, 1, "the server returned the same cursor twice"},
 		"new cursors for ever":       {func(string) string { n++; return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n) }, 32, 0, 1, "at most 32 pages"},
 		"tools for ever": {func(string) string {
 			n++

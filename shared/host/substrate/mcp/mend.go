@@ -16,9 +16,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// sentRequest is a request that the library has sent. The library parses responses strictly, so mend repairs
-// each response before the library reads it: mend sets the id of the request, whichever id the server
-// sent, and removes or replaces messages, tools and parts of a result that are invalid.
+// sentRequest is a request that the library has sent. The library rejects a complete response if a
+// part of it is invalid. Therefore, repairResponse removes or replaces invalid messages, tools and
+// parts of a result before the library reads them. It also replaces the id of a response with the
+// request's id.
 type sentRequest struct {
 	ID     json.RawMessage
 	Method string
@@ -89,8 +90,8 @@ func (q sentRequest) copyEvents(w io.Writer, body io.Reader) error {
 	return nil
 }
 
-// repairMessage returns the repaired message of the server in one line, or nil if the message has no
-// method, error or result. Data that is not JSON is returned unchanged, because it may be
+// repairMessage returns the repaired message of the server in one line, or nil if the message has
+// no method, error or result. Data that is not JSON is returned unchanged, because it may be
 // truncated.
 func (q sentRequest) repairMessage(data []byte) []byte {
 	var m struct{ Method, Result, Error json.RawMessage }
@@ -160,8 +161,8 @@ func repairList(raw json.RawMessage, member string, target any, repair func(json
 	return repairMembers(encodeJSON(members), target)
 }
 
-// repairMembers removes the members that prevent an object from being decoded into is. If the rest cannot
-// be decoded either, repairMembers returns nil.
+// repairMembers removes the members that prevent an object from being decoded into target. If the
+// rest cannot be decoded either, repairMembers returns nil.
 func repairMembers(raw json.RawMessage, target any) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, target) == nil {

@@ -26,8 +26,8 @@ const maxNodes = 2000
 // maxCacheSize limits the total size of the schemas in a schemaCache in bytes.
 const maxCacheSize = 4 << 20
 
-// schemaCache caches results of inputSchema, because the tools of a server are listed for each call
-// and converting a schema takes a millisecond. It is safe for concurrent use.
+// schemaCache caches results of convertSchema, because the tools of a server are listed for each
+// call and converting a schema takes a millisecond. It is safe for concurrent use.
 type schemaCache struct {
 	mu      sync.Mutex
 	entries map[[sha256.Size]byte]convertedSchema // key: hash of the server's schema
@@ -178,8 +178,8 @@ type schemaConverter struct {
 	nodeCount  int
 }
 
-// convert returns a copy of a schema that providers accept. It removes null members and invalid
-// patterns. open contains the references that are being replaced.
+// convert returns a copy of a schema in a form that providers accept. It removes null members and
+// invalid patterns. openRefs contains the references that are being replaced.
 func (r *schemaConverter) convert(node any, path string, openRefs []string) (any, error) {
 	if r.nodeCount++; r.nodeCount > maxNodes {
 		if r.inlineRefs {
@@ -204,8 +204,8 @@ func (r *schemaConverter) convert(node any, path string, openRefs []string) (any
 	if err := checkMembers(s, path); err != nil {
 		return nil, err
 	}
-	// The pattern may use ECMAScript syntax that Go does not support. The server checks its
-	// arguments in any case.
+	// The pattern may use ECMAScript syntax that Go does not support. It is not needed, because the
+	// server checks its arguments.
 	if pattern, ok := s["pattern"].(string); ok && !isRegexp(pattern) {
 		delete(s, "pattern")
 	}

@@ -43,9 +43,9 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 		s, turn := scriptState{}, 0
 		for _, t := range r.Turns {
 			switch t.Role {
-			case substrate.Caller:
+			case substrate.RoleCaller:
 				s.input, turn = t.Text, 0
-			case substrate.Tools:
+			case substrate.RoleTools:
 				turn++
 				s.result = ""
 				for _, res := range t.Results {
@@ -53,7 +53,7 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 				}
 			}
 		}
-		end := substrate.Stop
+		end := substrate.FinishStop
 		for _, line := range scriptLines(r.System, turn) {
 			if ctx.Err() != nil {
 				yield(nil, substrate.ContextError(ctx, "the script"))
@@ -65,7 +65,7 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 				return
 			}
 			if _, ok := e.(substrate.ToolCall); ok {
-				end = substrate.ToolUse
+				end = substrate.FinishToolUse
 			}
 			if e != nil && !yield(e, nil) {
 				return
@@ -94,7 +94,7 @@ func scriptLines(system string, turn int) []string {
 // scriptState contains the values to which a script refers, and the number of its calls.
 type scriptState struct {
 	input, result string
-	calls         int
+	callCount     int
 }
 
 // runLine returns the event of a line of the script, or nil for a wait or an empty text.
@@ -111,8 +111,8 @@ func (s *scriptState) runLine(ctx context.Context, line string) (substrate.Event
 		return nil, nil
 	case "call":
 		name, arguments, _ := strings.Cut(argument, " ")
-		s.calls++
-		return substrate.ToolCall{ID: fmt.Sprintf("call_%d", s.calls), Name: name, Arguments: s.fillArguments(arguments)}, nil
+		s.callCount++
+		return substrate.ToolCall{ID: fmt.Sprintf("call_%d", s.callCount), Name: name, Arguments: s.fillArguments(arguments)}, nil
 	case "usage":
 		var u substrate.Usage
 		for i, field := range strings.Fields(argument) {

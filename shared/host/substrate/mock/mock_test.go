@@ -34,21 +34,21 @@ func play(ctx context.Context, t testing.TB, system string, turns ...substrate.T
 const script = "You are a trial.\n\n```mock\nthought: hm\ntext: \"one\\n\"\ncall: look {\"for\": \"{input}\"}\nusage: 10 5 2\n---\ntext: got {result} for {input}\n```\nMore."
 
 func TestAScriptIsPlayedTurnByTurn(t *testing.T) {
-	called := substrate.Turn{Role: substrate.Agent, Calls: []substrate.ToolCall{{ID: "call_1"}}}
-	given := substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{Text: "a"}, {Text: "b"}}}
+	called := substrate.Turn{Role: substrate.RoleAgent, Calls: []substrate.ToolCall{{ID: "call_1"}}}
+	given := substrate.Turn{Role: substrate.RoleTools, Results: []substrate.ToolResult{{Text: "a"}, {Text: "b"}}}
 	for _, tt := range []struct {
 		what, system string
 		turns        []substrate.Turn
 		want         []substrate.Event
 	}{
-		{"no script", "You are kind.", nil, []substrate.Event{substrate.Text(`say "hi"`), substrate.Stop}},
+		{"no script", "You are kind.", nil, []substrate.Event{substrate.Text(`say "hi"`), substrate.FinishStop}},
 		{"the first turn", script, nil, []substrate.Event{substrate.Thought("hm"), substrate.Text("one\n"),
-			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "say \"hi\""}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.ToolUse}},
-		{"the second turn", script, []substrate.Turn{called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.Stop}},
-		{"one more", script, []substrate.Turn{called, given, called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.Stop}},
-		{"another question", script, []substrate.Turn{called, given, {Role: substrate.Agent, Text: "x"}, {Role: substrate.Caller, Text: "y"}}, []substrate.Event{substrate.Thought("hm"), substrate.Text("one\n"),
-			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "y"}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.ToolUse}},
-		{"nothing said", "```mock\ntext:\n```", nil, []substrate.Event{substrate.Stop}},
+			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "say \"hi\""}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.FinishToolUse}},
+		{"the second turn", script, []substrate.Turn{called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.FinishStop}},
+		{"one more", script, []substrate.Turn{called, given, called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.FinishStop}},
+		{"another question", script, []substrate.Turn{called, given, {Role: substrate.RoleAgent, Text: "x"}, {Role: substrate.RoleCaller, Text: "y"}}, []substrate.Event{substrate.Thought("hm"), substrate.Text("one\n"),
+			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "y"}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.FinishToolUse}},
+		{"nothing said", "```mock\ntext:\n```", nil, []substrate.Event{substrate.FinishStop}},
 	} {
 		got, err := play(t.Context(), t, tt.system, tt.turns...)
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {

@@ -29,8 +29,8 @@ const (
 // MaxBudget limits every budget.
 const MaxBudget = 1_000_000 * money.Dollar
 
-// Price is the price of a million tokens. Cached is the price of input tokens that the provider
-// reads from its cache.
+// Price is the price of a million tokens. CachedPrice is the price of input tokens that the
+// provider reads from its cache.
 type Price struct {
 	InputPrice  money.Amount `json:"input"`
 	OutputPrice money.Amount `json:"output"`
@@ -59,8 +59,8 @@ func (p Price) Check() error {
 	return nil
 }
 
-// priceDocument contains the JSON members of a price in micro-dollars per million tokens. The default of
-// cached is input.
+// priceDocument contains the JSON members of a price in micro-dollars per million tokens. The
+// default of cached is the value of input.
 type priceDocument struct {
 	InputPrice  money.Amount  `json:"input" canon:"required"`
 	OutputPrice money.Amount  `json:"output" canon:"required"`
@@ -100,7 +100,7 @@ const (
 func (t Tier) IsValid() bool { return t == High || t == Medium || t == Low }
 
 // Model is a provider's model. Its price also applies to versions that the table does not list if
-// the provider documents the same price for them (see family).
+// the provider documents the same price for them (see priceFamily).
 type Model struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
@@ -115,8 +115,8 @@ type Table struct {
 }
 
 // Find returns the entry for a substrate's model. It prefers the entry with the same name to an
-// entry of the same family. A model without an entry needs its own price, because the price of
-// another version might be too low for a budget.
+// entry of the same family. If no entry matches, ok is false, because the price of another version
+// might be too low for a budget.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, candidate := range t.Models {
@@ -131,8 +131,8 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	return m, ok
 }
 
-// priceFamily returns a common name for the versions of a provider's model if the provider documents the
-// same price for them.
+// priceFamily returns a common name for the versions of a provider's model if the provider
+// documents the same price for them.
 func priceFamily(provider, name string) string {
 	name = strings.ToLower(name)
 	switch provider {
@@ -258,8 +258,8 @@ func (t *Table) Blob() []byte {
 	return b
 }
 
-// BuiltinTable returns the built-in table, which contains the providers' list prices of November 2026
-// without surcharges for long contexts or Regions.
+// BuiltinTable returns the built-in table, which contains the providers' list prices of November
+// 2026 without surcharges for long contexts or Regions.
 func BuiltinTable() Table {
 	// Prices are in thousandths of a dollar.
 	newModel := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {

@@ -65,7 +65,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 // answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Ending
-	callKeys []callKey // places of the tool calls, which arrive in pieces
+	callKeys []callKey // index and id of each element of Calls, whose pieces arrive separately
 }
 
 // callKey identifies a call by its index and its id, if the server sends them.
@@ -153,7 +153,7 @@ func (a *answerReader) findCall(p *callPiece) int {
 			return i
 		}
 	}
-	startsCall := p.ID.Value != "" || lastMatch >= 0 && remote.IsObject(a.Calls[lastMatch].Arguments) && len(p.Function.Arguments) > 0
+	startsCall := p.ID.Value != "" || lastMatch >= 0 && remote.IsJSONObject(a.Calls[lastMatch].Arguments) && len(p.Function.Arguments) > 0
 	if p.Function.Name != "" && startsCall {
 		return -1
 	}
@@ -264,13 +264,13 @@ func (m *model) buildBody(r *substrate.Request) any {
 
 func toMessages(t *substrate.Turn) []message {
 	switch t.Role {
-	case substrate.Tools:
+	case substrate.RoleTools:
 		var results []message
 		for _, r := range t.Results {
 			results = append(results, message{Role: "tool", Content: r.Text, ToolCallID: r.ID})
 		}
 		return results
-	case substrate.Agent:
+	case substrate.RoleAgent:
 		m := message{Role: "assistant", Content: t.Text}
 		for _, c := range t.Calls {
 			m.ToolCalls = append(m.ToolCalls, toolCall{c.ID, "function", function{c.Name, c.Arguments}})

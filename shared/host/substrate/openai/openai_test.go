@@ -43,7 +43,7 @@ func model() substratetest.Model {
 			"reasoning_effort": `{"error":{"message":"Unsupported parameter: 'reasoning_effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_parameter"}}`,
 			"tool_choice":      `{"error":{"message":"Invalid value for tool_choice: none","type":"invalid_request_error"}}`,
 		},
-		Stop: "stop", Length: "length", Called: "tool_calls", AnswerWithoutReason: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
+		Stop: "stop", Length: "length", ToolUse: "tool_calls", AnswerWithoutReason: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
 		DecisiveMembers: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
 		WholeAnswer: func(text, why string) string {
 			return fmt.Sprintf(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],"usage":{"prompt_tokens":12}}`, text, why)
@@ -83,7 +83,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 			}
 			got = append(got, e)
 		}
-		want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
+		want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.FinishLength}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
@@ -102,7 +102,7 @@ func TestToolCallsComeInPieces(t *testing.T) {
 		r := substratetest.Question()
 		r.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
-		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
+		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.FinishToolUse,
 			Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "call_1", Name: "list", Arguments: "{}"}}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -116,7 +116,7 @@ func TestAFunctionCallIsACall(t *testing.T) {
 	s := model().Serve(t, substratetest.ServeEvents(chunk(map[string]any{"content": "hm", "function_call": nil}, nil), old(map[string]any{"name": "look", "arguments": ""}),
 		old(map[string]any{"arguments": `{"for":`}), old("odd"), old(map[string]any{"arguments": `"a"}`}), chunk(map[string]any{}, "function_call"), done))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Reason: substrate.ToolUse, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
+	want := substrate.Answer{Text: "hm", Reason: substrate.FinishToolUse, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
@@ -170,7 +170,7 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 			lines = append(lines, "data: {\"choices\":[{\"delta\":{\"tool_calls\":["+p+"]}}]}\n\n")
 		}
 		got, err := substrate.ReadAnswer(model().Serve(t, substratetest.ServeEvents(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
-		if diff := cmp.Diff(substrate.Answer{Reason: substrate.ToolUse, Calls: tt.want}, got); diff != "" || err != nil {
+		if diff := cmp.Diff(substrate.Answer{Reason: substrate.FinishToolUse, Calls: tt.want}, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
@@ -232,7 +232,7 @@ func TestPartsOfAnAnswer(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("yes"), substrate.Stop}, got); diff != "" {
+	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("yes"), substrate.FinishStop}, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

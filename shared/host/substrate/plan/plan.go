@@ -1,5 +1,6 @@
-// Package plan defines how a composite, a vacant that delegates calls to its children, answers a call. A
-// plan contains the tasks for the children and the way in which their answers are combined.
+// Package plan defines how a composite answers a call. A composite is a vacant that delegates calls
+// to its children. A plan contains the tasks for the children and the way in which their answers
+// are combined.
 //
 // A plan has exactly one canonical form, which can be parsed back. A caller's text is inserted into
 // a task once and is never parsed as part of the plan.
@@ -20,8 +21,8 @@ import (
 // Kind is the kind of the substrate that answers with a plan.
 const Kind = "composite"
 
-// CardKind replaces the kind of substrate on a composite's card, because the existence of children is
-// not public.
+// CardKind replaces the kind of substrate on a composite's card, because the existence of children
+// is not public.
 const CardKind = "vacancy"
 
 // Version is the format version of a plan.
@@ -138,7 +139,7 @@ func (d *Delegation) check(prefix string, hasPrevious bool) error {
 	if d.Kind != "" && canon.IsBlank(d.Kind) {
 		return problem.Invalid(prefix+"kind", "a word", "a blank string")
 	}
-	for _, name := range placeholders(d.Task) {
+	for _, name := range listPlaceholders(d.Task) {
 		switch {
 		case name == "previous" && !hasPrevious:
 			return problem.Invalid(prefix+"task", "{previous} only in a sequential plan, after the first delegation", "the first delegation, or parallel: true")
@@ -225,21 +226,21 @@ func (p *Plan) Blob() []byte {
 	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
 }
 
-// RenderTask inserts the caller's text and the previous answer into the task. Braces in the inserted
-// texts have no meaning.
+// RenderTask inserts the caller's text and the previous answer into the task. Braces in the
+// inserted texts have no meaning.
 func (d *Delegation) RenderTask(input, previous string) string {
 	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
 }
 
-func placeholders(task string) (names []string) {
+func listPlaceholders(task string) (names []string) {
 	for {
 		_, rest, found := strings.Cut(task, "{")
 		if !found {
 			return names
 		}
-		name := strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz")
-		n := len(rest) - len(name)
-		if n > 0 && strings.HasPrefix(name, "}") {
+		afterLetters := strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz")
+		n := len(rest) - len(afterLetters)
+		if n > 0 && strings.HasPrefix(afterLetters, "}") {
 			names = append(names, rest[:n])
 		}
 		task = rest

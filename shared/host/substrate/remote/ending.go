@@ -27,8 +27,8 @@ type Ending struct {
 	finishReason    substrate.FinishReason
 }
 
-// AddText returns the events for a piece of the answer. It delays white space before the first word,
-// because an answer that consists only of white space is empty.
+// AddText returns the events for a piece of the answer. It delays white space before the first
+// word, because an answer that consists only of white space is empty.
 func (e *Ending) AddText(text string) []substrate.Event {
 	if !e.hasText && strings.TrimSpace(text) == "" {
 		e.leadingSpace = append(e.leadingSpace, text...)
@@ -81,22 +81,22 @@ func (b *Blocks) AddArguments(piece string) error {
 
 // reasons contains the finish reasons of all providers, because proxies mix them.
 var reasons = map[Reason]substrate.FinishReason{
-	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,
-	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
-	"model_length": substrate.Length, "model_context_window_exceeded": substrate.Length,
-	"tool_calls": substrate.ToolUse, "tool_use": substrate.ToolUse, "function_call": substrate.ToolUse,
-	"eos_token": substrate.Stop,                                 // Text Generation Inference
-	"complete":  substrate.Stop, "tool_call": substrate.ToolUse, // Cohere
+	"stop": substrate.FinishStop, "end_turn": substrate.FinishStop, "stop_sequence": substrate.FinishStop,
+	"length": substrate.FinishLength, "max_tokens": substrate.FinishLength, "max_output_tokens": substrate.FinishLength,
+	"model_length": substrate.FinishLength, "model_context_window_exceeded": substrate.FinishLength,
+	"tool_calls": substrate.FinishToolUse, "tool_use": substrate.FinishToolUse, "function_call": substrate.FinishToolUse,
+	"eos_token": substrate.FinishStop,                                       // Text Generation Inference
+	"complete":  substrate.FinishStop, "tool_call": substrate.FinishToolUse, // Cohere
 }
 
 // interruptionWords lists parts of finish reasons for an interrupted answer, for example abort
 // (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
 var interruptionWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
-// SetReason records the finish reason. It returns an error if the reason means a refusal, a failure or an
-// interruption. Any other reason that is not in reasons is recorded as Unknown, because providers may add
-// reasons and other servers have their own. A truncated answer stays truncated even if another reason
-// follows.
+// SetReason records the finish reason. It returns an error if the reason means a refusal, a failure
+// or an interruption. Other reasons that are not in the map reasons become FinishUnknown, because
+// providers may add reasons and other servers have their own. A truncated answer stays truncated
+// even if another reason follows.
 func (e *Ending) SetReason(r Reason) error {
 	e.hasReasonMember = e.hasReasonMember || r != ""
 	switch r {
@@ -113,9 +113,9 @@ func (e *Ending) SetReason(r Reason) error {
 	case !isKnown && slices.ContainsFunc(interruptionWords, func(part string) bool { return strings.Contains(string(r), part) }):
 		return problem.New(problem.SubstrateUnavailable, "the model's answer was interrupted: %.40q", string(r))
 	case !isKnown:
-		finish = substrate.UnknownReason
+		finish = substrate.FinishUnknown
 	}
-	if e.finishReason != substrate.Length {
+	if e.finishReason != substrate.FinishLength {
 		e.reason, e.finishReason = r, finish
 	}
 	return nil
@@ -124,33 +124,33 @@ func (e *Ending) SetReason(r Reason) error {
 // End implements Ender. An answer is complete only if it has a finish reason, or the end mark of a
 // server that has no reasons. Calls are ignored if the answer is truncated or has no reason. After
 // an unknown reason, calls are used only if the arguments of all calls are complete. Otherwise, the
-// received text is the answer. In both cases, the answer keeps the reason Unknown.
+// received text is the answer. In both cases, the answer ends with FinishUnknown.
 func (e *Ending) End(hasEndMark bool) (events []substrate.Event, err error) {
-	hasCalls, isIncomplete := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
+	hasCalls, isIncomplete := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsJSONObject(c.Arguments) }
 	switch {
 	case e.reason == "" && (e.hasReasonMember || !hasEndMark || !e.hasText):
 		return nil, IncompleteError()
-	case e.finishReason == substrate.Length:
-		return []substrate.Event{substrate.Length}, nil
+	case e.finishReason == substrate.FinishLength:
+		return []substrate.Event{substrate.FinishLength}, nil
 	// Some servers send "stop" after calls.
-	case e.reason != "" && hasCalls && (e.finishReason != substrate.UnknownReason || !slices.ContainsFunc(e.Calls, isIncomplete)):
+	case e.reason != "" && hasCalls && (e.finishReason != substrate.FinishUnknown || !slices.ContainsFunc(e.Calls, isIncomplete)):
 		for _, c := range e.Calls {
 			events = append(events, c)
 		}
-		if e.finishReason == substrate.UnknownReason {
-			return append(events, substrate.UnknownReason), nil
+		if e.finishReason == substrate.FinishUnknown {
+			return append(events, substrate.FinishUnknown), nil
 		}
-		return append(events, substrate.ToolUse), nil
-	case e.finishReason == substrate.UnknownReason && e.hasText:
-		return []substrate.Event{substrate.UnknownReason}, nil
-	case e.finishReason == substrate.Stop || e.hasText:
-		return []substrate.Event{substrate.Stop}, nil
-	case e.finishReason == substrate.ToolUse:
+		return append(events, substrate.FinishToolUse), nil
+	case e.finishReason == substrate.FinishUnknown && e.hasText:
+		return []substrate.Event{substrate.FinishUnknown}, nil
+	case e.finishReason == substrate.FinishStop || e.hasText:
+		return []substrate.Event{substrate.FinishStop}, nil
+	case e.finishReason == substrate.FinishToolUse:
 		return nil, problem.New(problem.SubstrateMisconfigured, "the model's answer ends with a tool call, but contains none")
 	}
 	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "finish reason of the model's answer", Want: "a known reason, or an answer with text", Got: fmt.Sprintf("%.40q", string(e.reason))}
 }
 
-func IsObject(arguments string) bool {
+func IsJSONObject(arguments string) bool {
 	return strings.HasPrefix(strings.TrimSpace(arguments), "{") && json.Valid([]byte(arguments))
 }

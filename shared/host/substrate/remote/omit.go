@@ -70,9 +70,9 @@ func (o *Omissions) set(m model, members []string) {
 }
 
 // Send sends the body of a request for r to the server of spec. If the server rejects the body
-// because of an optional member, Send repeats the request without the member, once per member, and
-// remembers the member if the server then answers. A rejected request has no answer, so the caller
-// pays for at most one answer.
+// because of an optional member, Send repeats the request without the member. If the server then
+// answers, o remembers the omitted members. A rejected request has no answer, so the caller pays
+// for at most one answer.
 func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
 	m := model{r.Vacant, spec}
 	omitted := o.get(m)

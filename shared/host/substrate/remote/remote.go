@@ -28,7 +28,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Request is the request to a server.
+// Request describes a request to a model's server.
 type Request struct {
 	Spec      substrate.Spec // model on the server
 	Omissions *Omissions
@@ -52,13 +52,13 @@ type Ender interface {
 	End(hasEndMark bool) ([]substrate.Event, error)
 }
 
-// Infer sends a request for r through client, whose guard may refuse it. The server answers with a
-// stream or one JSON document, and Infer yields the events that a.Read parses from it. A failure after
-// the end of the answer, for example a lost connection, does not discard the answer.
-//
-// The kind of an error is SubstrateUnavailable if the server is unreachable or fails, SubstrateBusy
-// for status 429, SubstrateTooLarge if the stream is too long, and otherwise SubstrateMisconfigured.
-// Errors of the Answer a keep their kind. The error contains the server's answer as a call.AgentError.
+// Infer sends a request for r through client, whose guard may refuse it. It yields the events that
+// a.Read parses from the answer, which is a stream or one JSON document. A failure after the end of
+// the answer, for example a lost connection, does not discard the answer. If the server is
+// unreachable or fails, the kind of the error is SubstrateUnavailable. For status 429 it is
+// SubstrateBusy, if the stream is too long, SubstrateTooLarge, and otherwise
+// SubstrateMisconfigured. Errors of a.Read and a.End keep their kind. Errors contain the server's
+// answer as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, a AnswerParser) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		yieldAll := func(events []substrate.Event) bool {
@@ -103,8 +103,9 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, s
 	}
 }
 
-// YieldEnd yields the remaining events of a complete answer. If the answer is incomplete, YieldEnd yields
-// err, or the error of a.End if err is nil. An err of kind SubstrateRefused is yielded in any case.
+// YieldEnd yields the remaining events of a complete answer. If the answer is incomplete, YieldEnd
+// yields err, or the error of a.End if err is nil. An err of kind SubstrateRefused is yielded even
+// if the answer is complete.
 func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, endErr := a.End(hasEndMark)
@@ -123,10 +124,10 @@ func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, er
 	}
 }
 
-// requestEvents sends the request and yields the events of the answer and its end mark, but no heartbeats or
-// other events without a message (sse.Event.IsNoise). If the answer is a JSON document instead of a
-// stream, ask stores it in document and yields one event, or one event for each element of an
-// array, and then the end mark.
+// requestEvents sends the request and yields the events of the answer and its end mark, but no
+// heartbeats or other events without a message (sse.Event.IsNoise). If the answer is a JSON
+// document instead of a stream, requestEvents stores it in document. It yields the document as one
+// event, or an array as one event per element, and then the end mark.
 func requestEvents(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, serverReq)
@@ -265,8 +266,8 @@ func AppendAnswerInstruction(system string) string {
 	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
-// ArgumentsObject returns the arguments of a call as an object. Providers require an object even if their
-// model wrote none.
+// ArgumentsObject returns the arguments of a call as an object. Providers require an object even if
+// their model wrote none.
 func ArgumentsObject(arguments string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
@@ -301,8 +302,8 @@ func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
 }
 
 // ServerError returns the error for an answer that ends with an error of the server. detail is the
-// server's error in JSON. Its code, which is an HTTP status, its type (Anthropic) or its status (Google)
-// determines the kind.
+// server's error in JSON. Its code, which is an HTTP status, its type (Anthropic) or its status
+// (Google) determines the kind.
 func ServerError(detail json.RawMessage) error {
 	var e struct {
 		Code         lax.Count

@@ -10,17 +10,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Providers identify a tool by its name or by its place in the request, for example
+// Providers identify a tool by its name or by its position in the request, for example
 // tools.3.custom.input_schema (Anthropic), tools[3].function.parameters (OpenAI) or
 // tools[0].function_declarations[3] (Gemini).
 var (
-	toolName     = regexp.MustCompile(`[A-Za-z0-9_-]+`)
-	toolPosition = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
+	toolNamePattern     = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	toolPositionPattern = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// AddToolName adds the name of a tool to err, so that the operator can exclude the tool. It does so if err
-// is a server's rejection of the request for r and the server's error message names one of r's tools.
-// Otherwise, AddToolName returns err unchanged.
+// AddToolName adds the name of a tool to err if the server rejected the request for r with a
+// message that names one of r's tools. The operator can then exclude the tool. Otherwise,
+// AddToolName returns err unchanged.
 func AddToolName(r *substrate.Request, message string, err error) error {
 	var agentErr *call.AgentError
 	name := findToolName(r.Tools, message)
@@ -33,7 +33,7 @@ func AddToolName(r *substrate.Request, message string, err error) error {
 }
 
 func findToolName(tools []substrate.Tool, message string) string {
-	for _, word := range toolName.FindAllString(message, -1) {
+	for _, word := range toolNamePattern.FindAllString(message, -1) {
 		for _, t := range tools {
 			if t.Name == word {
 				return word
@@ -41,9 +41,9 @@ func findToolName(tools []substrate.Tool, message string) string {
 		}
 	}
 	name := ""
-	for _, position := range toolPosition.FindAllStringSubmatch(message, -1) {
+	for _, position := range toolPositionPattern.FindAllStringSubmatch(message, -1) {
 		if i, err := strconv.Atoi(position[1]); err == nil && i < len(tools) {
-			name = tools[i].Name // the last place is used, for example 3 in tools[0].function_declarations[3]
+			name = tools[i].Name // the last position is used, for example 3 in tools[0].function_declarations[3]
 		}
 	}
 	return name

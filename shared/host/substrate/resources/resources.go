@@ -26,8 +26,8 @@ import (
 // Resources contains the resources of one host. It is safe for concurrent use.
 type Resources struct {
 	Substrates substrate.Kinds
-	// Servers opens the MCP servers of agents. If Servers and Thinker are both nil, agents with
-	// servers are rejected.
+	// Servers opens the MCP servers of agents. If Servers and ThinkService are both nil, agents
+	// with servers are rejected.
 	Servers loop.Servers
 	// ThinkService calls models, Lambda functions, MCP servers and programs with a secret in another
 	// process. If it is nil, this process calls them.
@@ -107,9 +107,9 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	return s, err
 }
 
-// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must belong to
-// the tenant, and the host must have the agent's secret and price. If a is nil, the default agent of the
-// given substrate is checked.
+// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must
+// belong to the tenant, and the host must have the agent's secret and price. If a is nil, the
+// default agent of the given substrate is checked.
 func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, substrateText string, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(substrateText)
@@ -184,7 +184,7 @@ func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definitio
 	return err
 }
 
-func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
+func (r *Resources) LoadSecret(ctx context.Context, tenant string, a *definition.Agent) (substrate.Secret, error) {
 	name := a.SecretName()
 	if name == "" {
 		return substrate.Secret{}, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Budget is the daily budget for the models of a tenant's vacants, or of the vacants without a
-// tenant if Tenant is "". Amounts are in micro-dollars.
+// Budget is a tenant's daily budget for models, or the host's if Tenant is "". Amounts are in
+// micro-dollars.
 type Budget struct {
 	Tenant string       `json:"tenant,omitempty"`
 	Daily  money.Amount `json:"daily"`

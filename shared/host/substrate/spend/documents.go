@@ -6,18 +6,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On AWS,
-// only the Lambda function think changes the totals.
+// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On
+// AWS, only the Lambda function think changes the totals.
 var (
-	VacantDocs = store.DocKind[vacantTotal]{
+	VacantTotalDocs = store.DocKind[vacantTotal]{
 		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[vacantTotal](1),
 	}
-	TenantDocs = store.DocKind[int64]{
+	TenantTotalDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}
-	HostDocs = store.DocKind[int64]{
+	HostTotalDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}
@@ -26,7 +26,7 @@ var (
 		Codec: store.JSONCodec[storedBudget](1),
 		CheckValue: func(_ store.Doc, l storedBudget) error {
 			if l.Daily < 0 {
-				return errors.New("it is below 0")
+				return errors.New("the budget is below 0")
 			}
 			return nil
 		},

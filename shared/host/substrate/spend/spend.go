@@ -1,5 +1,5 @@
-// Package spend limits the cost of models by the daily budgets of their vacant and of its tenant or
-// host, by the budget of a call, and by the budget of a task (call.ModelTurn).
+// Package spend limits the cost of models. The limits are the daily budgets of the vacant, its
+// tenant and the host, the budget of a call, and the budget of a task (call.ModelTurn).
 //
 // The maximum cost of a turn is reserved in all daily totals with one commit before the turn is
 // sent, so concurrent calls cannot exceed a budget. A reservation counts as spent until the turn's
@@ -32,11 +32,12 @@ const (
 )
 
 const (
-	// minInputTokens and minOutputTokens are the tokens of the smallest turn for which a call is accepted.
+	// minInputTokens and minOutputTokens are the tokens of the smallest turn for which a call is
+	// accepted.
 	minInputTokens  = 1024
 	minOutputTokens = 16
-	// maxOpenReservations limits the open reservations in a document, because crashed calls leave their
-	// reservations open.
+	// maxOpenReservations limits the open reservations in a document, because crashed calls leave
+	// their reservations open.
 	maxOpenReservations = 500
 	// maxReserveTries limits the tries of Reserve while other calls use the same budget.
 	maxReserveTries = 100
@@ -46,7 +47,8 @@ const (
 type Budgets struct {
 	store store.Updater
 	now   func() time.Time
-	// hostBudget is the daily budget of all vacants without a tenant, for whose models the operator pays.
+	// hostBudget limits the daily cost of vacants without a tenant and of calls with
+	// Payer.ChargesHost.
 	hostBudget money.Amount
 }
 
@@ -58,8 +60,8 @@ func New(u store.Updater, now func() time.Time, hostBudget money.Amount) *Budget
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
-	// ChargesHost means that the cost is charged to the host's total in addition to the tenant's, because the
-	// operator pays for the model.
+	// ChargesHost means that the cost is charged to the host's total in addition to the tenant's,
+	// because the operator pays for the model.
 	ChargesHost bool
 	DailyBudget money.Amount // budget of the vacant
 	CallBudget  money.Amount // budget of the call, unlimited if negative
@@ -76,17 +78,19 @@ func (p Payer) chargedTenants() []string {
 
 func formatDay(now time.Time) string { return now.UTC().Format(time.DateOnly) }
 
-func VacantKey(id identity.ID, day string) store.Key { return VacantDocs.Key(id.String(), day) }
-
-func sharedKey(tenant, day string) store.Key {
-	if tenant == "" {
-		return HostDocs.Key(day)
-	}
-	return TenantDocs.Key(tenant, day)
+func VacantTotalKey(id identity.ID, day string) store.Key {
+	return VacantTotalDocs.Key(id.String(), day)
 }
 
-// vacantTotal is the data of a vacant's daily total. It lists the open reservations by call, so that
-// a repeated commit recognizes its own reservation.
+func sharedTotalKey(tenant, day string) store.Key {
+	if tenant == "" {
+		return HostTotalDocs.Key(day)
+	}
+	return TenantTotalDocs.Key(tenant, day)
+}
+
+// vacantTotal is the data of a vacant's daily total. It lists the open reservations by call, so
+// that a repeated commit recognizes its own reservation.
 type vacantTotal struct {
 	Reservations map[string]reservation `json:"open,omitempty"`
 }
@@ -97,7 +101,7 @@ type reservation struct {
 }
 
 func CheckVacantTotal(d store.Doc) error {
-	v, err := VacantDocs.Parse(d)
+	v, err := VacantTotalDocs.Parse(d)
 	settled := money.Amount(d.Number)
 	for _, r := range v.Reservations {
 		if settled -= r.Amount; r.Amount < 0 || settled < 0 {
@@ -117,7 +121,7 @@ type balance struct {
 func (b balance) remainder() money.Amount { return b.budget - b.spent }
 
 func (s *Budgets) loadBalances(ctx context.Context, reader store.Reader, p Payer, day string) (balances []balance, doc store.Doc, err error) {
-	if doc, err = reader.Doc(ctx, VacantKey(p.Vacant, day)); err != nil {
+	if doc, err = reader.Doc(ctx, VacantTotalKey(p.Vacant, day)); err != nil {
 		return nil, doc, err
 	}
 	balances = []balance{{"the agent's daily_budget", doc.Key, p.DailyBudget, money.Amount(doc.Number)}}
@@ -132,7 +136,7 @@ func (s *Budgets) loadBalances(ctx context.Context, reader store.Reader, p Payer
 }
 
 func (s *Budgets) loadSharedBalance(ctx context.Context, reader store.Reader, tenant, day string) (b balance, err error) {
-	d, err := reader.Doc(ctx, sharedKey(tenant, day))
+	d, err := reader.Doc(ctx, sharedTotalKey(tenant, day))
 	if err != nil {
 		return b, err
 	}
@@ -144,8 +148,8 @@ func (s *Budgets) loadSharedBalance(ctx context.Context, reader store.Reader, te
 	return b, err
 }
 
-// CheckBudget returns an error of kind BudgetSpent if the budgets of the day do not cover even a small
-// turn.
+// CheckBudget returns an error of kind BudgetSpent if the budgets of the day do not cover even a
+// small turn.
 func (s *Budgets) CheckBudget(ctx context.Context, p Payer, price models.Price) error {
 	balances, _, err := s.loadBalances(ctx, s.store.Store, p, formatDay(s.now()))
 	if err != nil {
@@ -182,12 +186,12 @@ type Call struct {
 
 // turn is a turn whose cost is reserved.
 type turn struct {
-	number   int // value of Call.turnCount for this turn
-	day      string
-	price    models.Price
-	reserved money.Amount
-	cost     money.Amount    // equals reserved until the usage is known
-	taskTurn *call.ModelTurn // nil if no budget of a task limits the turn
+	number       int // value of Call.turnCount for this turn
+	day          string
+	price        models.Price
+	reservedCost money.Amount
+	cost         money.Amount    // equals reservedCost until the usage is known
+	taskTurn     *call.ModelTurn // nil if no budget of a task limits the turn
 }
 
 func (s *Budgets) BeginCall(p Payer, prices Prices) *Call {
@@ -205,7 +209,8 @@ func (c *Call) Cost() money.Amount {
 // Reserve reserves a turn with the given maximum numbers of input and output tokens, and settles
 // the previous turn. It returns the number of output tokens that the budgets cover, at most the
 // given number. If the budgets do not cover a turn, the kind of the error is BudgetExceeded. For
-// failures of the store it is Damaged, Deadline, Canceled or otherwise SubstrateUnavailable.
+// failures of the store it is Damaged, DeadlineExceeded, Canceled or otherwise
+// SubstrateUnavailable.
 func (c *Call) Reserve(ctx context.Context, fallback bool, inputTokens, outputTokens int) (allowedTokens int, err error) {
 	price, today := c.Prices.Model, formatDay(c.budgets.now())
 	if fallback {
@@ -258,7 +263,7 @@ func (c *Call) commitReservation(ctx context.Context, next *turn, inputTokens, o
 		}
 		v := vacantTotal{}
 		if doc.Version > 0 {
-			if v, err = VacantDocs.Parse(doc); err != nil {
+			if v, err = VacantTotalDocs.Parse(doc); err != nil {
 				return err
 			}
 		}
@@ -279,22 +284,22 @@ func (c *Call) commitReservation(ctx context.Context, next *turn, inputTokens, o
 		if allowedTokens, err = c.affordableTokens(next.price, inputTokens, outputTokens, limits...); err != nil {
 			return err
 		}
-		next.reserved = next.price.Cost(substrate.Usage{InputTokens: inputTokens, OutputTokens: allowedTokens})
-		next.cost = next.reserved
-		v.Reservations[c.id] = reservation{next.number, next.reserved}
-		c.addToTotals(tx, doc, &v, next.reserved-refund, balances[1:])
+		next.reservedCost = next.price.Cost(substrate.Usage{InputTokens: inputTokens, OutputTokens: allowedTokens})
+		next.cost = next.reservedCost
+		v.Reservations[c.id] = reservation{next.number, next.reservedCost}
+		c.addToTotals(tx, doc, &v, next.reservedCost-refund, balances[1:])
 		return nil
 	})
 	return allowedTokens, err
 }
 
-// unusedAmount returns the unused part of the open turn's reservation. If the store no longer lists the
-// reservation, it returns 0.
+// unusedAmount returns the unused part of the open turn's reservation. If the store no longer lists
+// the reservation, it returns 0.
 func (c *Call) unusedAmount(v *vacantTotal) money.Amount {
 	if c.openTurn == nil || v.Reservations[c.id].Turn != c.openTurn.number {
 		return 0
 	}
-	return c.openTurn.reserved - c.openTurn.cost
+	return c.openTurn.reservedCost - c.openTurn.cost
 }
 
 func (c *Call) addToTotals(tx *store.Tx, doc store.Doc, v *vacantTotal, amount money.Amount, shared []balance) {
@@ -304,7 +309,7 @@ func (c *Call) addToTotals(tx *store.Tx, doc store.Doc, v *vacantTotal, amount m
 			delete(v.Reservations, callID)
 		}
 	}
-	VacantDocs.Put(tx, store.Doc{Key: doc.Key, Number: doc.Number + int64(amount)}, *v)
+	VacantTotalDocs.Put(tx, store.Doc{Key: doc.Key, Number: doc.Number + int64(amount)}, *v)
 	if amount == 0 {
 		return
 	}
@@ -337,12 +342,13 @@ func (c *Call) affordableTokens(price models.Price, inputTokens, outputTokens in
 // Settle sets the usage of the last turn. It ignores usage beyond the reservation.
 func (c *Call) Settle(u substrate.Usage) {
 	if c.openTurn != nil {
-		c.openTurn.cost = min(c.openTurn.price.Cost(u), c.openTurn.reserved)
+		c.openTurn.cost = min(c.openTurn.price.Cost(u), c.openTurn.reservedCost)
 	}
 	c.EndTurn()
 }
 
-// EndTurn ends the last turn with its current cost, which is its reservation if the usage is unknown.
+// EndTurn ends the last turn with its current cost, which is its reservation if the usage is
+// unknown.
 func (c *Call) EndTurn() {
 	if c.openTurn != nil {
 		c.openTurn.taskTurn.Settle(c.openTurn.cost)
@@ -358,7 +364,7 @@ func (c *Call) End(ctx context.Context) error {
 		return nil
 	}
 	c.EndTurn()
-	if c.openTurn.cost < c.openTurn.reserved {
+	if c.openTurn.cost < c.openTurn.reservedCost {
 		if err := c.budgets.store.Update(ctx, c.addSettlement); err != nil {
 			return problem.Wrap(problem.SubstrateUnavailable, err, "the cost of a turn cannot be written")
 		}
@@ -368,7 +374,7 @@ func (c *Call) End(ctx context.Context) error {
 }
 
 func (c *Call) addSettlement(ctx context.Context, tx *store.Tx) error {
-	v, doc, err := VacantDocs.Get(ctx, tx, VacantKey(c.payer.Vacant, c.openTurn.day))
+	v, doc, err := VacantTotalDocs.Get(ctx, tx, VacantTotalKey(c.payer.Vacant, c.openTurn.day))
 	if err != nil {
 		return err
 	}
@@ -376,7 +382,7 @@ func (c *Call) addSettlement(ctx context.Context, tx *store.Tx) error {
 		delete(v.Reservations, c.id)
 		var shared []balance // a refund needs no budget
 		for _, owner := range c.payer.chargedTenants() {
-			shared = append(shared, balance{key: sharedKey(owner, c.openTurn.day)})
+			shared = append(shared, balance{key: sharedTotalKey(owner, c.openTurn.day)})
 		}
 		c.addToTotals(tx, doc, &v, -refund, shared)
 	}

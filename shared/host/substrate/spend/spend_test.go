@@ -64,7 +64,7 @@ func (b *bench) begin(daily, call money.Amount) *spend.Call {
 // spent returns the spending of the vacant and of the host on a day.
 func (b *bench) spent(t testing.TB, day string) (vacant, host money.Amount) {
 	t.Helper()
-	for key, to := range map[store.Key]*money.Amount{spend.VacantKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {
+	for key, to := range map[store.Key]*money.Amount{spend.VacantTotalKey(identity.ID{1}, day): &vacant, {Partition: "spend#host", Sort: day}: &host} {
 		d, err := b.store.Doc(context.Background(), key)
 		must(t, err)
 		*to = money.Amount(d.Number)
@@ -363,7 +363,7 @@ func TestTurnsCostFewWrites(t *testing.T) {
 }
 
 func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
-	for _, key := range []store.Key{spend.VacantKey(identity.ID{1}, today), {Partition: "budget", Sort: "tenant#acme"}} {
+	for _, key := range []store.Key{spend.VacantTotalKey(identity.ID{1}, today), {Partition: "budget", Sort: "tenant#acme"}} {
 		s := memory.New()
 		must(t, s.Commit(t.Context(), store.Put{Key: key, Data: []byte("{"), WriteID: store.WriteID{1}}))
 		c := newBench(s, dollar).BeginCall(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: dollar, CallBudget: -1}, spend.Prices{Model: simple})
@@ -392,7 +392,7 @@ func TestReservationsOfCrashedCallsAreBounded(t *testing.T) {
 	for range 700 {
 		must(t, errorOf(b.begin(1000*dollar, -1).Reserve(t.Context(), false, 100, 16)))
 	}
-	d, err := b.store.Doc(t.Context(), spend.VacantKey(identity.ID{1}, today))
+	d, err := b.store.Doc(t.Context(), spend.VacantTotalKey(identity.ID{1}, today))
 	if err != nil || len(d.Data) > 40<<10 || d.Number != 700*260 {
 		t.Errorf("the document has %d bytes and %d, %v; want less than 40 KiB and %d", len(d.Data), d.Number, err, 700*260)
 	}

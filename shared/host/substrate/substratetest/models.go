@@ -67,8 +67,8 @@ func ServeEvents(events ...string) http.HandlerFunc {
 	}
 }
 
-// Run runs the suite and the additional tests for models on servers. The package of the adapter needs the
-// golden files that TestRequests reads.
+// Run runs the suite and the additional tests for models on servers. The package of the adapter
+// needs the golden files that TestRequests reads.
 func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.serveScript(s)) })
 	answerBack := ServeEvents(m.Begin, m.Text("back"), m.End(m.Stop))
@@ -123,26 +123,27 @@ func (m Model) serveScript(s Script) http.HandlerFunc {
 	}
 }
 
-// exampleRequests returns a question in a thread, a request with all settings of an agent, and a question
-// with images.
+// exampleRequests returns a question in a thread, a request with all settings of an agent, and a
+// question with images.
 func exampleRequests() map[string]substrate.Request {
 	threaded := Question()
 	threadID := "thread-1"
 	threaded.ContextID = &threadID
-	threaded.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, threaded.Turns...)
+	threaded.Turns = append([]substrate.Turn{{Role: substrate.RoleCaller, Text: "Before"}, {Role: substrate.RoleAgent, Text: "Said"}}, threaded.Turns...)
 	withSettings := Question()
 	withSettings.System, withSettings.MaxTokens, withSettings.Effort, withSettings.JSON, withSettings.MustAnswer = "You know things", 500, substrate.Low, true, true
 	withSettings.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
 	withSettings.Turns = append(withSettings.Turns,
-		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
-		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
+		substrate.Turn{Role: substrate.RoleAgent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
+		substrate.Turn{Role: substrate.RoleTools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
 	withImages := Question()
 	withImages.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}
 	return map[string]substrate.Request{"request": threaded, "agent": withSettings, "images": withImages}
 }
 
-// TestRequests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
-// and testdata/images.golden. The requests must not contain data of this machine or of the vacant.
+// TestRequests compares the requests of an adapter with testdata/request.golden,
+// testdata/agent.golden and testdata/images.golden. The requests must not contain data of this
+// machine or of the vacant.
 func TestRequests(t *testing.T, answer http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
@@ -259,8 +260,8 @@ func (m Model) testWrongArguments(t *testing.T) {
 	}
 }
 
-// FuzzStream fuzzes the answers of a server. It checks that every answer ends with exactly one FinishReason or
-// error, whatever the server sends.
+// FuzzStream fuzzes the answers of a server. It checks that every answer ends with exactly one
+// FinishReason or error, whatever the server sends.
 func (m Model) FuzzStream(f *testing.F) {
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))

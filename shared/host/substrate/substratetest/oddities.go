@@ -31,11 +31,12 @@ type Wire struct {
 	// arguments.
 	Call func(at int, id, name string, arguments ...string) string
 
-	Stop, Length, Called string // finish reasons
-	// AnswerWithoutReason is the answer "hm" of a server that never sends a finish reason. It is "" if the
-	// provider has no such servers.
+	Stop, Length, ToolUse string // finish reasons
+	// AnswerWithoutReason is the answer "hm" of a server that never sends a finish reason. It is "" if
+	// the provider has no such servers.
 	AnswerWithoutReason string
-	// DecisiveMembers lists the members that determine an answer. If one of them is wrong, the answer may fail.
+	// DecisiveMembers lists the members that determine an answer. If one of them is wrong, the
+	// answer may fail.
 	DecisiveMembers []string
 	// ForeignPart encodes a part of an answer that is not for the host, for example a call of a tool
 	// that the provider itself runs. A text may follow it.
@@ -46,8 +47,8 @@ type Wire struct {
 	// only streams.
 	WholeAnswer func(text, why string) string
 
-	// SplitStream and Edit are set for a provider without server-sent events. Split returns the events of
-	// a stream. Edit returns an event whose JSON value f has changed.
+	// SplitStream and EditEvent are set for a provider without server-sent events. SplitStream returns
+	// the events of a stream. EditEvent returns an event whose JSON value f has changed.
 	SplitStream func(stream string) []string
 	EditEvent   func(event string, f func(any) any) string
 }
@@ -75,37 +76,37 @@ func (w Wire) listOddities() []oddity {
 	wholeCall := func(index int, id string) string { return w.Call(index, id, "look", halfArguments, `"`+id+`"}`) }
 	oddities := []oddity{
 		{name: "a call without arguments that is cut off", body: w.Begin + w.Call(0, "a", "look") + w.End(w.Length), wantKind: problem.SubstrateMisconfigured},
-		{name: "half a call that is cut off", body: hm + w.Call(0, "a", "look", halfArguments) + w.End(w.Length), want: answer("hm", substrate.Length)},
-		{name: "a whole call before the answer is cut off", body: hm + wholeCall(0, "a") + w.End(w.Length), want: answer("hm", substrate.Length)},
+		{name: "half a call that is cut off", body: hm + w.Call(0, "a", "look", halfArguments) + w.End(w.Length), want: answer("hm", substrate.FinishLength)},
+		{name: "a whole call before the answer is cut off", body: hm + wholeCall(0, "a") + w.End(w.Length), want: answer("hm", substrate.FinishLength)},
 		{name: "a stream that ends within a call", body: hm + w.Call(0, "a", "look", halfArguments), wantKind: problem.SubstrateUnavailable},
 		{name: "a stream that ends after a call", body: hm + wholeCall(0, "a"), wantKind: problem.SubstrateUnavailable},
 		{name: "a stream that ends after a text", body: hm, wantKind: problem.SubstrateUnavailable},
-		{name: "two calls", body: hm + wholeCall(0, "a") + wholeCall(1, "b") + w.End(w.Called), want: answer("hm", substrate.ToolUse, newLookCall("a"), newLookCall("b"))},
-		{name: "two calls at one index", body: w.Begin + wholeCall(0, "a") + wholeCall(0, "b") + w.End(w.Called), want: answer("", substrate.ToolUse, newLookCall("a"), newLookCall("b"))},
-		{name: "calls from index 7", body: w.Begin + wholeCall(7, "a") + wholeCall(3, "b") + w.End(w.Called), want: answer("", substrate.ToolUse, newLookCall("a"), newLookCall("b"))},
-		{name: "calls in an answer that stops", body: w.Begin + wholeCall(0, "a") + w.End(w.Stop), want: answer("", substrate.ToolUse, newLookCall("a"))},
-		{name: "a text that is cut off", body: hm + w.End(w.Length), want: answer("hm", substrate.Length)},
+		{name: "two calls", body: hm + wholeCall(0, "a") + wholeCall(1, "b") + w.End(w.ToolUse), want: answer("hm", substrate.FinishToolUse, newLookCall("a"), newLookCall("b"))},
+		{name: "two calls at one index", body: w.Begin + wholeCall(0, "a") + wholeCall(0, "b") + w.End(w.ToolUse), want: answer("", substrate.FinishToolUse, newLookCall("a"), newLookCall("b"))},
+		{name: "calls from index 7", body: w.Begin + wholeCall(7, "a") + wholeCall(3, "b") + w.End(w.ToolUse), want: answer("", substrate.FinishToolUse, newLookCall("a"), newLookCall("b"))},
+		{name: "calls in an answer that stops", body: w.Begin + wholeCall(0, "a") + w.End(w.Stop), want: answer("", substrate.FinishToolUse, newLookCall("a"))},
+		{name: "a text that is cut off", body: hm + w.End(w.Length), want: answer("hm", substrate.FinishLength)},
 		{name: "an empty answer that is cut off", body: w.Begin + w.End(w.Length), wantKind: problem.SubstrateMisconfigured},
 		{name: "an empty answer that stops", body: w.Begin + w.End(w.Stop), wantKind: problem.SubstrateUnavailable},
 		{name: "blanks that stop", body: w.Begin + w.Text("\n\n") + w.End(w.Stop), wantKind: problem.SubstrateUnavailable},
-		{name: "blanks before a text", body: w.Begin + w.Text("\n") + w.Text(" ") + w.Text("hm") + w.Text("\n") + w.End(w.Stop), want: answer("\n hm\n", substrate.Stop)},
-		{name: "an unknown end", body: hm + w.End("eos"), want: answer("hm", substrate.UnknownReason)},
+		{name: "blanks before a text", body: w.Begin + w.Text("\n") + w.Text(" ") + w.Text("hm") + w.Text("\n") + w.End(w.Stop), want: answer("\n hm\n", substrate.FinishStop)},
+		{name: "an unknown end", body: hm + w.End("eos"), want: answer("hm", substrate.FinishUnknown)},
 		{name: "an unknown end without an answer", body: w.Begin + w.End("eos"), wantKind: problem.SubstrateMisconfigured},
-		{name: "an unknown end after a call", body: hm + wholeCall(0, "a") + w.End("eos"), want: answer("hm", substrate.UnknownReason, newLookCall("a"))},
-		{name: "an unknown end after a call alone", body: w.Begin + wholeCall(0, "a") + w.End("eos"), want: answer("", substrate.UnknownReason, newLookCall("a"))},
-		{name: "an unknown end within a call", body: hm + w.Call(0, "a", "look", halfArguments) + w.End("eos"), want: answer("hm", substrate.UnknownReason)},
-		{name: "an unknown end within the second call", body: hm + wholeCall(0, "a") + w.Call(1, "b", "look", halfArguments) + w.End("eos"), want: answer("hm", substrate.UnknownReason)},
+		{name: "an unknown end after a call", body: hm + wholeCall(0, "a") + w.End("eos"), want: answer("hm", substrate.FinishUnknown, newLookCall("a"))},
+		{name: "an unknown end after a call alone", body: w.Begin + wholeCall(0, "a") + w.End("eos"), want: answer("", substrate.FinishUnknown, newLookCall("a"))},
+		{name: "an unknown end within a call", body: hm + w.Call(0, "a", "look", halfArguments) + w.End("eos"), want: answer("hm", substrate.FinishUnknown)},
+		{name: "an unknown end within the second call", body: hm + wholeCall(0, "a") + w.Call(1, "b", "look", halfArguments) + w.End("eos"), want: answer("hm", substrate.FinishUnknown)},
 		{name: "an unknown end after a call without arguments", body: w.Begin + w.Call(0, "a", "look") + w.End("eos"), wantKind: problem.SubstrateMisconfigured},
-		{name: "a text that calls no tool", body: hm + w.End(w.Called), want: answer("hm", substrate.Stop)},
-		{name: "a stream that breaks after the end", body: hm + w.End(w.Stop) + w.Text("x")[:1], want: answer("hm", substrate.Stop)},
+		{name: "a text that calls no tool", body: hm + w.End(w.ToolUse), want: answer("hm", substrate.FinishStop)},
+		{name: "a stream that breaks after the end", body: hm + w.End(w.Stop) + w.Text("x")[:1], want: answer("hm", substrate.FinishStop)},
 	}
 	foreign := w.ForeignPart(1)
 	oddities = append(oddities,
-		oddity{name: "a foreign part before the text", body: w.Begin + foreign + w.Text("hm") + w.End(w.Stop), want: answer("hm", substrate.Stop)},
-		oddity{name: "foreign parts within the text", body: hm + foreign + w.ForeignPart(2) + w.Text("!") + w.End(w.Stop), want: answer("hm!", substrate.Stop)},
-		oddity{name: "a foreign part after the text", body: hm + foreign + w.End(w.Stop), want: answer("hm", substrate.Stop)},
-		oddity{name: "a foreign part before a call", body: hm + foreign + wholeCall(3, "a") + w.End(w.Called), want: answer("hm", substrate.ToolUse, newLookCall("a"))},
-		oddity{name: "a foreign part after a call", body: hm + wholeCall(1, "a") + w.ForeignPart(2) + w.End(w.Called), want: answer("hm", substrate.ToolUse, newLookCall("a"))},
+		oddity{name: "a foreign part before the text", body: w.Begin + foreign + w.Text("hm") + w.End(w.Stop), want: answer("hm", substrate.FinishStop)},
+		oddity{name: "foreign parts within the text", body: hm + foreign + w.ForeignPart(2) + w.Text("!") + w.End(w.Stop), want: answer("hm!", substrate.FinishStop)},
+		oddity{name: "a foreign part after the text", body: hm + foreign + w.End(w.Stop), want: answer("hm", substrate.FinishStop)},
+		oddity{name: "a foreign part before a call", body: hm + foreign + wholeCall(3, "a") + w.End(w.ToolUse), want: answer("hm", substrate.FinishToolUse, newLookCall("a"))},
+		oddity{name: "a foreign part after a call", body: hm + wholeCall(1, "a") + w.ForeignPart(2) + w.End(w.ToolUse), want: answer("hm", substrate.FinishToolUse, newLookCall("a"))},
 		oddity{name: "foreign parts alone", body: w.Begin + foreign + w.End(w.Stop), wantKind: problem.SubstrateUnavailable},
 	)
 	for name, text := range map[string]string{
@@ -115,11 +116,11 @@ func (w Wire) listOddities() []oddity {
 		"a document after a byte order mark":               "\uFEFF{\"a\":1}",
 		"a document after a mark and thoughts, in a fence": "\uFEFF<think>hm</think>\n```\n{\"a\":1}\n```\n",
 	} {
-		oddities = append(oddities, oddity{name: name, body: w.Begin + w.Text(text) + w.End(w.Stop), wantsDocument: true, want: answer(`{"a":1}`, substrate.Stop)})
+		oddities = append(oddities, oddity{name: name, body: w.Begin + w.Text(text) + w.End(w.Stop), wantsDocument: true, want: answer(`{"a":1}`, substrate.FinishStop)})
 	}
 	oddities = append(oddities, oddity{name: "a document among words", body: w.Begin + w.Text(`It is {"a":1}`) + w.End(w.Stop), wantsDocument: true, wantKind: problem.SubstrateMisconfigured, wantInBody: `It is {"a":1}`})
-	if w.Called != w.Stop {
-		oddities = append(oddities, oddity{name: "a tool call reason without a call", body: w.Begin + w.End(w.Called), wantKind: problem.SubstrateMisconfigured})
+	if w.ToolUse != w.Stop {
+		oddities = append(oddities, oddity{name: "a tool call reason without a call", body: w.Begin + w.End(w.ToolUse), wantKind: problem.SubstrateMisconfigured})
 	}
 	for name, body := range map[string]string{
 		"a text without a reason to end":       hm + w.End(""),
@@ -133,7 +134,7 @@ func (w Wire) listOddities() []oddity {
 			oddity{name: "an end by " + reason + " after a call", body: hm + wholeCall(0, "a") + w.End(reason), wantKind: problem.SubstrateUnavailable})
 	}
 	if w.AnswerWithoutReason != "" {
-		oddities = append(oddities, oddity{name: "a text of a server that never sends a reason", body: w.AnswerWithoutReason, want: answer("hm", substrate.Stop)})
+		oddities = append(oddities, oddity{name: "a text of a server that never sends a reason", body: w.AnswerWithoutReason, want: answer("hm", substrate.FinishStop)})
 	}
 	if w.EditEvent != nil {
 		return oddities
@@ -155,26 +156,26 @@ func (w Wire) listOddities() []oddity {
 	}
 	return append(oddities,
 		oddity{name: "an error of vLLM with a status", body: hm + dataEvent(`{"object":"error","message":"too many","code":429}`), wantKind: problem.SubstrateBusy, wantInBody: "too many"},
-		oddity{name: "an error after the end", body: hm + strings.TrimSuffix(w.End(w.Stop), dataEvent("[DONE]")) + dataEvent(`{"error":"out of memory"}`), want: answer("hm", substrate.Stop)},
+		oddity{name: "an error after the end", body: hm + strings.TrimSuffix(w.End(w.Stop), dataEvent("[DONE]")) + dataEvent(`{"error":"out of memory"}`), want: answer("hm", substrate.FinishStop)},
 		oddity{name: "invalid JSON in the middle", body: hm + dataEvent("{") + w.End(w.Stop), wantKind: problem.SubstrateMisconfigured, wantInBody: "{"},
-		oddity{name: "invalid JSON after the end", body: hm + strings.TrimSuffix(w.End(w.Stop), "data: [DONE]\n\n") + dataEvent("{"), want: answer("hm", substrate.Stop)},
+		oddity{name: "invalid JSON after the end", body: hm + strings.TrimSuffix(w.End(w.Stop), "data: [DONE]\n\n") + dataEvent("{"), want: answer("hm", substrate.FinishStop)},
 		oddity{name: "an error in the middle", body: hm + dataEvent(`{"type":"error","error":{"message":"out of memory"}}`), wantKind: problem.SubstrateUnavailable, wantInBody: "out of memory"},
 		oddity{name: "an error with a status", body: w.Begin + dataEvent(`{"type":"error","error":{"message":"too many","code":"429"}}`), wantKind: problem.SubstrateBusy, wantInBody: "too many"},
 		oddity{name: "an error of another form", body: w.Begin + dataEvent(`{"type":"error","error":"out of memory"}`), wantKind: problem.SubstrateUnavailable, wantInBody: "out of memory"},
 		oddity{name: "nothing", body: "", wantKind: problem.SubstrateUnavailable},
-		oddity{name: "one newline between events", body: strings.ReplaceAll(hm+w.Text("!")+w.End(w.Stop), "\n\n", "\n") + "\n", want: answer("hm!", substrate.Stop)},
+		oddity{name: "one newline between events", body: strings.ReplaceAll(hm+w.Text("!")+w.End(w.Stop), "\n\n", "\n") + "\n", want: answer("hm!", substrate.FinishStop)},
 		oddity{name: "noise alone", body: "data: ping\n\n", wantKind: problem.SubstrateUnavailable, wantInBody: "data: ping"},
 		oddity{name: "a page that begins as a field does", body: "database unavailable", wantKind: problem.SubstrateMisconfigured, wantInBody: "database unavailable"},
 		oddity{name: "a line of text in place of an event", body: "data: base unavailable", wantKind: problem.SubstrateUnavailable, wantInBody: "base unavailable"},
 		oddity{name: "comments alone", body: ": ping\n\n: ping\n\n", wantKind: problem.SubstrateUnavailable},
-		oddity{name: "a byte order mark", body: "\uFEFF" + hm + w.End(w.Stop), want: answer("hm", substrate.Stop)},
-		oddity{name: "CRLF", body: strings.ReplaceAll(hm+w.End(w.Stop), "\n", "\r\n"), want: answer("hm", substrate.Stop)},
+		oddity{name: "a byte order mark", body: "\uFEFF" + hm + w.End(w.Stop), want: answer("hm", substrate.FinishStop)},
+		oddity{name: "CRLF", body: strings.ReplaceAll(hm+w.End(w.Stop), "\n", "\r\n"), want: answer("hm", substrate.FinishStop)},
 
-		oddity{name: "a whole answer", body: w.WholeAnswer("forty-two", w.Stop), want: answer("forty-two", substrate.Stop)},
-		oddity{name: "a whole answer after white space", body: "\n  " + w.WholeAnswer("forty-two", w.Stop) + "\n", want: answer("forty-two", substrate.Stop)},
-		oddity{name: "a whole answer with another end", body: w.WholeAnswer("forty-two", "eos"), want: answer("forty-two", substrate.UnknownReason)},
-		oddity{name: "a whole answer that is cut off", body: w.WholeAnswer("forty", w.Length), want: answer("forty", substrate.Length)},
-		oddity{name: "whole answers in an array", body: "[" + w.WholeAnswer("forty", "") + "," + w.WholeAnswer("-two", w.Stop) + "]", want: answer("forty-two", substrate.Stop)},
+		oddity{name: "a whole answer", body: w.WholeAnswer("forty-two", w.Stop), want: answer("forty-two", substrate.FinishStop)},
+		oddity{name: "a whole answer after white space", body: "\n  " + w.WholeAnswer("forty-two", w.Stop) + "\n", want: answer("forty-two", substrate.FinishStop)},
+		oddity{name: "a whole answer with another end", body: w.WholeAnswer("forty-two", "eos"), want: answer("forty-two", substrate.FinishUnknown)},
+		oddity{name: "a whole answer that is cut off", body: w.WholeAnswer("forty", w.Length), want: answer("forty", substrate.FinishLength)},
+		oddity{name: "whole answers in an array", body: "[" + w.WholeAnswer("forty", "") + "," + w.WholeAnswer("-two", w.Stop) + "]", want: answer("forty-two", substrate.FinishStop)},
 		oddity{name: "half of a whole answer", body: w.WholeAnswer("forty-two", w.Stop)[:20], wantKind: problem.SubstrateMisconfigured, wantInBody: w.WholeAnswer("forty-two", w.Stop)[:20]},
 		oddity{name: "an error in place of a stream", body: `{"error":{"message":"no such model"}}`, wantKind: problem.SubstrateUnavailable, wantInBody: "no such model"},
 		oddity{name: "an error with a code in place of a stream", body: `{"error":{"message":"no such model","code":404}}`, wantKind: problem.SubstrateMisconfigured, wantInBody: "no such model"},
@@ -227,8 +228,8 @@ func (w Wire) TestOddities(t *testing.T, serve func(testing.TB, http.HandlerFunc
 			}
 		})
 	}
-	events := w.splitEvents(w.Begin + w.Text("forty") + w.Usage("10") + w.Text("-two") + w.Call(0, "a", "look", `{"for":`, `"a"}`) + w.End(w.Called))
-	want := substrate.Answer{Text: "forty-two", Reason: substrate.ToolUse, Calls: []substrate.ToolCall{newLookCall("a")}}
+	events := w.splitEvents(w.Begin + w.Text("forty") + w.Usage("10") + w.Text("-two") + w.Call(0, "a", "look", `{"for":`, `"a"}`) + w.End(w.ToolUse))
+	want := substrate.Answer{Text: "forty-two", Reason: substrate.FinishToolUse, Calls: []substrate.ToolCall{newLookCall("a")}}
 	t.Run("usage", func(t *testing.T) {
 		for n, tokens := range map[string]int{"10": 10, "10.0": 10, "1e1": 10, `"10"`: 10, "10.9": 10, "-1": 0, "1e300": 1 << 40, "null": 0, `"many"`: 0, "[]": 0, "{}": 0, "true": 0} {
 			if w.EditEvent != nil && n != "10" {
@@ -310,9 +311,9 @@ func (w Wire) changeEvent(event string, f func(any) any) string {
 	return prefix + "data: " + string(b) + "\n\n"
 }
 
-// testChangedMembers removes each member of each event, adds a member, and replaces optional members with
-// values of other types. If the member does not determine the answer, the answer must be the same.
-// Otherwise, the answer may fail, but must not differ.
+// testChangedMembers removes each member of each event, adds a member, and replaces optional
+// members with values of other types. If the member does not determine the answer, the answer must
+// be the same. Otherwise, the answer may fail, but must not differ.
 func (w Wire) testChangedMembers(t *testing.T, events []string, want substrate.Answer, read func(...string) (substrate.Answer, error)) {
 	check := func(index int, path []string, change string, f func(object map[string]any, key string)) {
 		changed := slices.Clone(events)
@@ -358,7 +359,8 @@ func (w Wire) testChangedMembers(t *testing.T, events []string, want substrate.A
 	}
 }
 
-// memberPaths returns the paths of all members of a value. The path of an element contains its index.
+// memberPaths returns the paths of all members of a value. The path of an element contains its
+// index.
 func memberPaths(v any) (result [][]string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -42,8 +42,8 @@ func (w Wire) testRefusedMembers(t *testing.T, serve func(testing.TB, http.Handl
 			t.Errorf("%s is not an optional member", member)
 		}
 	}
-	// open opens a model whose server answers unless judge returns a status. sent returns the
-	// bodies since its last call.
+	// serveModel opens a model whose server answers unless judge returns a status. takeBodies
+	// returns the bodies since its last call.
 	serveModel := func(t *testing.T, judge func(body []byte) (status int, message string)) (s substrate.Substrate, takeBodies func() [][]byte) {
 		var bodies [][]byte
 		s = serve(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func (w Wire) testRefusedMembers(t *testing.T, serve func(testing.TB, http.Handl
 			return bodies
 		}
 	}
-	// refuses returns a judge that rejects the first of members that a body contains.
+	// rejectMembers returns a judge that rejects the first of members that a body contains.
 	rejectMembers := func(status int, members ...string) func([]byte) (int, string) {
 		return func(body []byte) (int, string) {
 			for _, member := range members {

@@ -80,7 +80,7 @@ func testAnswers(t *testing.T, open Opener) {
 			t.Errorf("Infer() of %d bytes = %v", len(want), err)
 		}
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
-		if err != nil || got.Text != want || got.Reason != substrate.Stop {
+		if err != nil || got.Text != want || got.Reason != substrate.FinishStop {
 			t.Errorf("ReadAnswer() = %d bytes, %q, %v; want %d bytes", len(got.Text), got.Reason, err, len(want))
 		}
 	}

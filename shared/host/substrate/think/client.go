@@ -21,7 +21,7 @@ func NewClient(i Invoke) Service { return &client{i} }
 
 type client struct{ invoke Invoke }
 
-func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error] {
+func (c *client) RunTurn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for l, err := range c.fetchLines(ctx, encodeTurn(&t)) {
 			if err != nil {
@@ -35,7 +35,7 @@ func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, er
 	}
 }
 
-func (c *client) MCPTools(ctx context.Context, a AgentVersion) (offer Offer, err error) {
+func (c *client) ListMCPTools(ctx context.Context, a AgentVersion) (offer Offer, err error) {
 	for l, err := range c.fetchLines(ctx, request{Op: opListTools, Vacant: a.Vacant, Version: a.Version}) {
 		if err != nil {
 			return Offer{}, err
@@ -62,8 +62,8 @@ func (c *client) UseMCPTool(ctx context.Context, a AgentVersion, name string, ar
 	return text, nil
 }
 
-// fetchLines sends a request and yields the lines of the reply. If a reply ends without Done or Error,
-// the last error is of kind SubstrateUnavailable.
+// fetchLines sends a request and yields the lines of the reply. If a reply ends without
+// FinishReason or Error, the last error is of kind SubstrateUnavailable.
 func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	return func(yield func(*line, error) bool) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -105,9 +105,10 @@ func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, err
 	}
 }
 
-// Kinds returns kinds whose substrates call s, for a process that cannot reach the substrates itself. The
-// constructors check only the form of the argument. Only the combiners of plans use these kinds. Agents
-// use Service directly, because a request must contain the version of the agent.
+// Kinds returns kinds whose substrates call s, for a process that cannot reach the substrates
+// itself. The constructors check only the form of the argument. Only the combiners of plans use
+// these kinds. Agents use Service directly, because a request must contain the version of the
+// agent.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
 	constructors := substrate.Kinds{}
 	for _, kind := range kinds {
@@ -130,9 +131,10 @@ func checkArgument(s substrate.Spec) error {
 	return s.CheckModel()
 }
 
-// combiner calls the substrate that combines the answers in the plan of a vacant (plan.BySubstrate).
+// combiner calls the substrate that combines the answers in the plan of a vacant
+// (plan.BySubstrate).
 type combiner struct{ service Service }
 
 func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	return c.service.Turn(ctx, Turn{Agent: AgentVersion{Vacant: r.Vacant}, Request: r})
+	return c.service.RunTurn(ctx, Turn{Agent: AgentVersion{Vacant: r.Vacant}, Request: r})
 }

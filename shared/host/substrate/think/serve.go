@@ -28,8 +28,9 @@ type Report struct {
 }
 
 // Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
-// is known. The last line contains done or error. The reply ends by the request's deadline, or earlier
-// if the turn of its task ends (Watcher). Serve reports the request once, before the last line.
+// is known. The last line contains done or error. The reply ends by the request's deadline, or
+// earlier if the turn of its task ends (Watcher). Serve reports the request once, before the last
+// line.
 func Serve(ctx context.Context, s Service, request []byte, logReport func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(replyLines(ctx, s, request, logReport))
 	return &reader{next: next, stop: stop}
@@ -71,7 +72,7 @@ func replyLines(ctx context.Context, s Service, data []byte, logReport func(cont
 			isReading = isReading && yield(l)
 			return isReading
 		}
-		last := line{FinishReason: string(substrate.Stop)}
+		last := line{FinishReason: string(substrate.FinishStop)}
 		r, err := decodeRequest(data)
 		summary.Op, summary.Vacant = r.Op, r.Vacant
 		if err == nil {
@@ -111,7 +112,7 @@ func handleRequest(ctx context.Context, s Service, r *request, summary *Report, 
 		if err != nil {
 			return "", err
 		}
-		for e, err := range s.Turn(ctx, t) {
+		for e, err := range s.RunTurn(ctx, t) {
 			if err != nil {
 				return "", err
 			}
@@ -127,7 +128,7 @@ func handleRequest(ctx context.Context, s Service, r *request, summary *Report, 
 		}
 		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ended before it was complete")
 	case opListTools:
-		offer, err := s.MCPTools(ctx, agent)
+		offer, err := s.ListMCPTools(ctx, agent)
 		if err != nil {
 			return "", err
 		}

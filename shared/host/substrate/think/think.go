@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AgentVersion is a version of a vacant's agent. Version 0 is the default agent of a vacant's substrate,
-// or the combiner of its plan.
+// AgentVersion is a version of a vacant's agent. Version 0 is the default agent of a vacant's
+// substrate, or the combiner of its plan.
 type AgentVersion struct {
 	Vacant  identity.ID
 	Version int
@@ -30,8 +30,8 @@ type Turn struct {
 	Fallback   bool // whether to use the agent's fallback model
 	IsCheck    bool // whether the host only checks the agent, for which a short answer suffices
 	CostBefore int  // cost of the call so far in micro-dollars
-	// TaskBudget is the amount in micro-dollars that the budget of a task leaves for the turn, or nil
-	// without such a budget.
+	// TaskBudget is the rest of a task's budget in micro-dollars. It is nil if no task's budget
+	// limits the turn.
 	TaskBudget *int
 	// Request is the conversation with the offered tools. It contains neither the owner's settings
 	// for the model nor the secret.
@@ -53,11 +53,11 @@ type Offer struct {
 // Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for
 // concurrent use. Its errors have the kinds that a substrate.Substrate returns.
 type Service interface {
-	// Turn requests one turn and settles its cost before the last event. The usage contains the
+	// RunTurn requests one turn and settles its cost before the last event. The usage contains the
 	// cost of the turn.
-	Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
-	MCPTools(ctx context.Context, a AgentVersion) (Offer, error)
-	// UseMCPTool calls a tool with a name that MCPTools returned. The error's text is for the
+	RunTurn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
+	ListMCPTools(ctx context.Context, a AgentVersion) (Offer, error)
+	// UseMCPTool calls a tool with a name that ListMCPTools returned. The error's text is for the
 	// model.
 	UseMCPTool(ctx context.Context, a AgentVersion, name string, arguments json.RawMessage) (string, error)
 }

@@ -36,7 +36,7 @@ type service struct {
 	stopped  bool
 }
 
-func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
+func (s *service) RunTurn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		s.turn = t
 		s.deadline, _ = ctx.Deadline()
@@ -60,7 +60,7 @@ func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 	}
 }
 
-func (s *service) MCPTools(context.Context, think.AgentVersion) (think.Offer, error) {
+func (s *service) ListMCPTools(context.Context, think.AgentVersion) (think.Offer, error) {
 	return s.offer, s.err
 }
 
@@ -84,20 +84,20 @@ func whole() think.Turn {
 	r.ContextID, r.MustAnswer = &thread, true
 	r.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte{0, 0xff}}}
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object"}`)}}
-	r.Turns = append(r.Turns, substrate.Turn{Role: substrate.Agent, Text: "see", Calls: []substrate.ToolCall{{ID: "1", Name: "look", Arguments: `{"a":1}`, Opaque: "o"}}},
-		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "1", Text: "ü\u2028<&>", Failed: true}}})
+	r.Turns = append(r.Turns, substrate.Turn{Role: substrate.RoleAgent, Text: "see", Calls: []substrate.ToolCall{{ID: "1", Name: "look", Arguments: `{"a":1}`, Opaque: "o"}}},
+		substrate.Turn{Role: substrate.RoleTools, Results: []substrate.ToolResult{{ID: "1", Text: "ü\u2028<&>", Failed: true}}})
 	return think.Turn{Agent: think.AgentVersion{Vacant: identity.ID{2}, Version: 3}, Fallback: true, IsCheck: true, CostBefore: 7, Request: r.WithID(identity.Sum([]byte("x")))}
 }
 
 func TestATurnArrivesAsItWasSent(t *testing.T) {
 	events := []substrate.Event{substrate.Usage{UnreportedTurns: 1, Cost: 9}, substrate.Thought("hm"), substrate.Text("ü\n"), substrate.ToolCall{ID: "1", Name: "look", Arguments: "{", Opaque: "o"},
-		substrate.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 1, Cost: 5, PriceTableVersion: 2}, substrate.ToolUse}
+		substrate.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 1, Cost: 5, PriceTableVersion: 2}, substrate.FinishToolUse}
 	s := &service{events: events}
 	c, reports := through(s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var got []substrate.Event
-	for e, err := range c.Turn(ctx, whole()) {
+	for e, err := range c.RunTurn(ctx, whole()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 		{errors.New("whatever"), problem.SubstrateUnavailable, false},
 	} {
 		c, reports := through(&service{events: []substrate.Event{substrate.Text("half"), substrate.Usage{InputTokens: 4}}, err: tt.err})
-		a, err := substrate.ReadAnswer(c.Turn(t.Context(), whole()))
+		a, err := substrate.ReadAnswer(c.RunTurn(t.Context(), whole()))
 		var got *call.AgentError
 		if !problem.Is(err, tt.kind) || errors.As(err, &got) != tt.agent || a.Usage == nil || a.Usage.InputTokens != 4 {
 			t.Errorf("%v arrives as %v (%s) beside %+v", tt.err, err, problem.AsError(err).Kind, a.Usage)
@@ -158,7 +158,7 @@ func TestToolsOfServersAreListedAndUsed(t *testing.T) {
 		OmittedTools: call.OmittedTools{Tools: []call.OmittedTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Remedy: "the schema"}}, MoreTools: 3},
 	}}
 	c, _ := through(s)
-	got, err := c.MCPTools(t.Context(), think.AgentVersion{Vacant: identity.ID{2}, Version: 1})
+	got, err := c.ListMCPTools(t.Context(), think.AgentVersion{Vacant: identity.ID{2}, Version: 1})
 	if diff := cmp.Diff(s.offer, got); diff != "" || err != nil {
 		t.Errorf("MCPTools() = %v (-want +got):\n%s", err, diff)
 	}
@@ -181,7 +181,7 @@ func TestARequestEndsAtItsDeadline(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	for range c.Turn(ctx, whole()) {
+	for range c.RunTurn(ctx, whole()) {
 	}
 	reply, err := io.ReadAll(think.Serve(context.Background(), &service{wait: true}, request, func(context.Context, think.Report) {}))
 	if err != nil || !strings.Contains(string(reply), `"kind":"deadline"`) {
@@ -191,7 +191,7 @@ func TestARequestEndsAtItsDeadline(t *testing.T) {
 
 func TestAPanicFailsTheRequestAlone(t *testing.T) {
 	c, reports := through(&service{panics: true})
-	_, err := substrate.ReadAnswer(c.Turn(t.Context(), whole()))
+	_, err := substrate.ReadAnswer(c.RunTurn(t.Context(), whole()))
 	if !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.AsError(err).Text(), "at the model") {
 		t.Errorf("Fold() = %v, want it unavailable", err)
 	}
@@ -203,7 +203,7 @@ func TestAPanicFailsTheRequestAlone(t *testing.T) {
 func TestAReplyThatBreaksOffIsUnavailable(t *testing.T) {
 	for _, reply := range []string{"", `{"text":"half"}`, `{"text":"half"}` + "\n" + `{"te`, "no JSON", `{"text":7}`} {
 		c := think.NewClient(func(context.Context, []byte) ([]byte, error) { return []byte(reply), nil })
-		if _, err := substrate.ReadAnswer(c.Turn(t.Context(), whole())); !problem.Is(err, problem.SubstrateUnavailable) {
+		if _, err := substrate.ReadAnswer(c.RunTurn(t.Context(), whole())); !problem.Is(err, problem.SubstrateUnavailable) {
 			t.Errorf("%q: %v, want it unavailable", reply, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestAConversationThatLambdaDoesNotTakeIsNotSent(t *testing.T) {
 	})
 	turn := whole()
 	turn.Request.Turns[0].Text = strings.Repeat("<", 2<<20) // six bytes each in JSON
-	if _, err := substrate.ReadAnswer(c.Turn(t.Context(), turn)); !problem.Is(err, problem.SubstrateTooLarge) || sent {
+	if _, err := substrate.ReadAnswer(c.RunTurn(t.Context(), turn)); !problem.Is(err, problem.SubstrateTooLarge) || sent {
 		t.Errorf("Fold() = %v, sent %v; want it too large", err, sent)
 	}
 }
@@ -225,8 +225,8 @@ func TestAConversationThatLambdaDoesNotTakeIsNotSent(t *testing.T) {
 // A client that stops reading stops the model.
 func TestWhoReadsNoMoreStopsTheTurn(t *testing.T) {
 	var request []byte
-	think.NewClient(func(_ context.Context, r []byte) ([]byte, error) { request = r; return nil, nil }).Turn(t.Context(), whole())(func(substrate.Event, error) bool { return false })
-	s := &service{events: []substrate.Event{substrate.Text("a"), substrate.Text("b"), substrate.Stop}}
+	think.NewClient(func(_ context.Context, r []byte) ([]byte, error) { request = r; return nil, nil }).RunTurn(t.Context(), whole())(func(substrate.Event, error) bool { return false })
+	s := &service{events: []substrate.Event{substrate.Text("a"), substrate.Text("b"), substrate.FinishStop}}
 	reports := 0
 	r := think.Serve(t.Context(), s, request, func(context.Context, think.Report) { reports++ })
 	if _, err := r.Read(make([]byte, 1<<10)); err != nil {
@@ -240,17 +240,17 @@ func TestWhoReadsNoMoreStopsTheTurn(t *testing.T) {
 func TestRequestsOfAnotherFormAreRefused(t *testing.T) {
 	id := identity.ID{2}.String()
 	for _, tt := range []struct{ request, says string }{
-		{`{`, "event: expected a request of this host's"},
-		{`{"op":"turn","vacant":"` + id + `","url":"https://evil.example"}`, "event: expected a request of this host's"},
+		{`{`, "event: expected a request from this host"},
+		{`{"op":"turn","vacant":"` + id + `","url":"https://evil.example"}`, "event: expected a request from this host"},
 		{`{"op":"turn"}`, "vacant: expected the id of a vacant"},
 		{`{"op":"turn","vacant":"` + id + `"}`, "turns: expected at least one"},
 		{`{"op":"turn","vacant":"` + id + `","turns":[{"role":"system","text":"x"}]}`, "turns[0].role: expected caller, agent or tools"},
 		{`{"op":"turn","vacant":"` + id + `","turns":[{"role":"agent","text":"x"}]}`, "turns: expected at least one turn, of which the last is not the agent's"},
 		{`{"op":"turn","vacant":"` + id + `","id":"x","turns":[{"role":"caller","text":"x"}]}`, "id: expected 64 hex digits"},
-		{`{"op":"turn","vacant":"` + id + `","spent":-1}`, "numbers from 0"},
+		{`{"op":"turn","vacant":"` + id + `","spent":-1}`, "agent: expected numbers of 0 or more"},
 		{`{"op":"spend","vacant":"` + id + `"}`, "op: expected turn, tools or use"},
 	} {
-		s := &service{events: []substrate.Event{substrate.Stop}}
+		s := &service{events: []substrate.Event{substrate.FinishStop}}
 		reply, err := io.ReadAll(think.Serve(t.Context(), s, []byte(tt.request), func(context.Context, think.Report) {}))
 		var last struct{ Error struct{ Kind, Text string } }
 		if err != nil || json.Unmarshal(reply, &last) != nil || last.Error.Kind != "malformed" || !strings.Contains(last.Error.Text, tt.says) {
@@ -260,7 +260,7 @@ func TestRequestsOfAnotherFormAreRefused(t *testing.T) {
 }
 
 func TestKindsCheckTheirArguments(t *testing.T) {
-	c, _ := through(&service{events: []substrate.Event{substrate.Text("combined"), substrate.Stop}})
+	c, _ := through(&service{events: []substrate.Event{substrate.Text("combined"), substrate.FinishStop}})
 	kinds := think.Kinds(c, substrate.KindAnthropic, substrate.KindBedrock, substrate.KindLambda, substrate.KindMCP, substrate.KindMock)
 	for spec, ok := range map[string]bool{
 		"anthropic:claude-opus-4-6": true, "anthropic": false, "bedrock:amazon.nova-lite-v1:0": true, "bedrock:claude": false, "mock": true, "mock:x": true,
@@ -284,11 +284,11 @@ func TestKindsCheckTheirArguments(t *testing.T) {
 
 // A request of any bytes gets one reply of lines, the last with done or error.
 func FuzzServe(f *testing.F) {
-	think.NewClient(func(_ context.Context, r []byte) ([]byte, error) { f.Add(r); return nil, nil }).Turn(context.Background(), whole())(func(substrate.Event, error) bool { return false })
+	think.NewClient(func(_ context.Context, r []byte) ([]byte, error) { f.Add(r); return nil, nil }).RunTurn(context.Background(), whole())(func(substrate.Event, error) bool { return false })
 	f.Add([]byte(`{"op":"use","vacant":"` + identity.ID{2}.String() + `","name":"x","arguments":{}}`))
 	f.Fuzz(func(t *testing.T, request []byte) {
 		reports := 0
-		reply, err := io.ReadAll(think.Serve(t.Context(), &service{events: []substrate.Event{substrate.Text("x"), substrate.Stop}}, request, func(context.Context, think.Report) { reports++ }))
+		reply, err := io.ReadAll(think.Serve(t.Context(), &service{events: []substrate.Event{substrate.Text("x"), substrate.FinishStop}}, request, func(context.Context, think.Report) { reports++ }))
 		lines := bytes.Split(bytes.TrimSuffix(reply, []byte("\n")), []byte("\n"))
 		var last map[string]any
 		if err != nil || reports != 1 || json.Unmarshal(lines[len(lines)-1], &last) != nil || (last["done"] == nil) == (last["error"] == nil) {
@@ -304,7 +304,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply []byte) {
 		c := think.NewClient(func(context.Context, []byte) ([]byte, error) { return reply, nil })
 		ends := 0
-		for e, err := range c.Turn(t.Context(), whole()) {
+		for e, err := range c.RunTurn(t.Context(), whole()) {
 			if _, done := e.(substrate.FinishReason); done || err != nil {
 				ends++
 			} else if ends > 0 || e == nil {

@@ -20,7 +20,7 @@ const (
 	opUseTool   = "use"
 )
 
-// request is the JSON form of a Turn, or of a call of MCPTools or UseMCPTool.
+// request is the JSON form of a Turn, or of a call of ListMCPTools or UseMCPTool.
 type request struct {
 	Op      string      `json:"op"`
 	Vacant  identity.ID `json:"vacant"`
@@ -102,7 +102,7 @@ type wireUsage struct {
 }
 
 // failure is the JSON form of an error. If the error contains an answer of the agent
-// (call.AgentError), Agent is true, and Status, RetryAfterMS and Body contain this answer.
+// (call.AgentError), IsAgentError is true, and Status, RetryAfterMS and Body contain this answer.
 type failure struct {
 	Kind         string `json:"kind"`
 	Text         string `json:"text"`
@@ -153,7 +153,7 @@ func (r *request) decodeTurn() (t Turn, err error) {
 		t.Request = t.Request.WithID(id)
 	}
 	for i, item := range r.Turns {
-		if !slices.Contains([]substrate.Role{substrate.Caller, substrate.Agent, substrate.Tools}, item.Role) {
+		if !slices.Contains([]substrate.Role{substrate.RoleCaller, substrate.RoleAgent, substrate.RoleTools}, item.Role) {
 			return t, problem.Invalid(fmt.Sprintf("turns[%d].role", i), "caller, agent or tools", fmt.Sprintf("%.40q", item.Role))
 		}
 		decoded := substrate.Turn{Role: item.Role, ClaimedRole: item.ClaimedRole, Text: item.Text}
@@ -168,7 +168,7 @@ func (r *request) decodeTurn() (t Turn, err error) {
 		}
 		t.Request.Turns = append(t.Request.Turns, decoded)
 	}
-	if n := len(t.Request.Turns); n == 0 || t.Request.Turns[n-1].Role == substrate.Agent {
+	if n := len(t.Request.Turns); n == 0 || t.Request.Turns[n-1].Role == substrate.RoleAgent {
 		return t, problem.Invalid("turns", "at least one turn, of which the last is not the agent's", fmt.Sprintf("%d", n))
 	}
 	for _, item := range r.Tools {
@@ -187,7 +187,7 @@ func decodeRequest(data []byte) (r request, err error) {
 	case r.Vacant.IsZero():
 		return r, problem.Invalid("vacant", "the id of a vacant", "none")
 	case r.Version < 0 || r.CostBefore < 0 || r.TaskBudget != nil && *r.TaskBudget < 0:
-		return r, problem.Invalid("agent", "no negative numbers", "a negative number")
+		return r, problem.Invalid("agent", "numbers of 0 or more", "a negative number")
 	}
 	return r, nil
 }
@@ -210,8 +210,8 @@ func encodeEvent(e substrate.Event) line {
 	return line{}
 }
 
-// decodeEvent converts a line back into the event that was passed to encodeEvent. It returns nil if the line
-// contains no event.
+// decodeEvent converts a line back into the event that was passed to encodeEvent. It returns nil if
+// the line contains no event.
 func (l *line) decodeEvent() substrate.Event {
 	switch {
 	case l.Text != "":
@@ -246,8 +246,8 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// toError converts a failure back into the error that was passed to newFailure. An unknown kind becomes
-// SubstrateUnavailable, because the other process may be newer.
+// toError converts a failure back into the error that was passed to newFailure. An unknown kind
+// becomes SubstrateUnavailable, because the other process may be newer.
 func (f *failure) toError() error {
 	p := &problem.Error{Kind: problem.SubstrateUnavailable, Detail: f.Text}
 	if i := slices.IndexFunc(problem.Kinds(), func(k problem.Kind) bool { return k.String() == f.Kind }); i > 0 {

@@ -73,12 +73,12 @@ type turn struct {
 	// Holders lists the holders of the turn's leases in order. The number of a lease is its index plus one. All leases
 	// except the last are lost.
 	Holders []string `json:"holders,omitempty"`
-	// Started, Batches, Size and Renewed belong to the last lease.
+	// Started, ReportCount, ReportBytes and HeartbeatCount belong to the last lease.
 	Started        bool `json:"started,omitempty"`
 	ReportCount    int  `json:"batches,omitempty"`
 	ReportBytes    int  `json:"size,omitempty"`
 	HeartbeatCount int  `json:"renewed,omitempty"`
-	// A repeated answer is recognized by Answer.
+	// AnswerHash identifies a result that is sent again.
 	AnswerHash string `json:"answer,omitempty"`
 }
 

@@ -69,7 +69,7 @@ type Result struct {
 	Text  string `json:"text,omitempty"`
 	State string `json:"state,omitempty"`
 	Usage *Usage `json:"usage,omitempty"`
-	// Error is a message to the vacant's owner, and Failure is a key of failures.
+	// Error is a message to the vacant's owner, and Failure is a key of failureKinds.
 	Error   string `json:"error,omitempty"`
 	Failure string `json:"failure,omitempty"`
 }
@@ -81,13 +81,13 @@ var failureKinds = map[string]problem.Kind{
 }
 
 const (
-	maxErrorBytes    = 1000 // bytes of Result.Error
-	maxToolNameBytes = 128  // bytes
+	maxErrorBytes    = 1000 // limit of Result.Error
+	maxToolNameBytes = 128
 )
 
-// Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's
-// tenant. Turns of one vacant are leased in the order of their creation. If no turn is waiting, Lease waits for a turn for
-// at most the duration wait, and then returns nil.
+// Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's tenant.
+// Turns of one vacant are leased in the order of their creation. If no turn is waiting, Lease waits for a turn for at
+// most the duration wait, and then returns nil.
 func (d *Broker) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
 	if err := d.recordConnection(ctx, w.Tenant, w.Test, vacant); err != nil {
 		return nil, err
@@ -119,7 +119,6 @@ func (d *Broker) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait 
 	}
 }
 
-// registerWaiting counts a waiting request of a holder until leave is called. The error is of kind TooMany.
 func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,8 +135,8 @@ func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	}, nil
 }
 
-// leaseNext leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, it searches first
-// after the vacant whose turn this process leased last, so that the vacants of a tenant take turns.
+// leaseNext leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, the search starts after the
+// vacant whose turn this process leased last, so that every vacant of the tenant is served.
 func (d *Broker) leaseNext(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
 	r := WaitingDocs.Range(w.Tenant, modeName(w.Test))
 	if vacant != nil {
@@ -167,17 +166,16 @@ func (d *Broker) leaseNext(ctx context.Context, w Worker, vacant *identity.ID) (
 	return l, err
 }
 
-// leaseFirst leases the first waiting turn in a range of WaitingDocs, or returns nil if no turn is waiting.
 func (d *Broker) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased, error) {
 	for doc, err := range store.Flatten(store.Pages(ctx, d.Store, r, scanPageSize)) {
 		if err != nil {
 			return nil, store.AsProblem(err)
 		}
-		waits, err := WaitingDocs.Parse(doc)
+		waiting, err := WaitingDocs.Parse(doc)
 		if err != nil {
 			return nil, err
 		}
-		l, err := d.leaseTurn(ctx, w, waits.Turn, doc.Key)
+		l, err := d.leaseTurn(ctx, w, waiting.Turn, doc.Key)
 		if l != nil || err != nil {
 			return l, err
 		}
@@ -185,8 +183,8 @@ func (d *Broker) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leas
 	return nil, nil
 }
 
-// leaseTurn leases a turn, or returns nil if the turn is no longer waiting.
 func (d *Broker) leaseTurn(ctx context.Context, w Worker, id string, waitingKey store.Key) (*Leased, error) {
+	// The result is nil if the turn is no longer waiting.
 	var l *Leased
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		l = nil
@@ -241,9 +239,9 @@ func (d *Broker) updateLease(ctx context.Context, w Worker, lease string, decide
 	})
 }
 
-// Renew renews a lease. It reports whether the turn has ended without an answer, for example because the caller
+// RenewLease renews a lease. It reports whether the turn has ended without an answer, for example because the caller
 // canceled it.
-func (d *Broker) Renew(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
+func (d *Broker) RenewLease(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
 	var vacant identity.ID
 	err = d.updateLease(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
 		canceled, vacant = t.State == stateWithdrawn, t.Vacant
@@ -256,9 +254,9 @@ func (d *Broker) Renew(ctx context.Context, w Worker, lease string) (canceled bo
 	return canceled, err
 }
 
-// Append stores the events of a lease and renews it. batch is the number of the batch within the lease, starting
+// AppendEvents stores the events of a lease and renews it. batch is the number of the batch within the lease, starting
 // at 1. A repeated batch is ignored.
-func (d *Broker) Append(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
+func (d *Broker) AppendEvents(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
 	for i := range events {
 		if err := events[i].check(fmt.Sprintf("events[%d].", i)); err != nil {
 			return err
@@ -267,8 +265,8 @@ func (d *Broker) Append(ctx context.Context, w Worker, lease string, batch int, 
 	return d.storeReport(ctx, w, lease, batch, report{Events: events})
 }
 
-// Finish ends a turn with a result. The same result may be sent again.
-func (d *Broker) Finish(ctx context.Context, w Worker, lease string, r Result) error {
+// FinishTurn ends a turn with a result. The same result may be sent again.
+func (d *Broker) FinishTurn(ctx context.Context, w Worker, lease string, r Result) error {
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -281,8 +279,8 @@ type report struct {
 	Result *Result `json:"result,omitempty"`
 }
 
-// storeReport stores a report. batch is the number of a batch of events within the lease, and is not used for a result.
 func (d *Broker) storeReport(ctx context.Context, w Worker, lease string, batch int, r report) error {
+	// batch is the number of a batch of events within the lease. It is ignored for a result.
 	encoded, err := json.Marshal(r)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the report")
@@ -312,8 +310,6 @@ func (d *Broker) storeReport(ctx context.Context, w Worker, lease string, batch 
 	})
 }
 
-// check checks an event and redacts the arguments of a tool (substrate.Redact). The fields of its errors begin with
-// prefix.
 func (e *Event) check(prefix string) error {
 	invalid := func(field, want, got string) error { return problem.Invalid(prefix+field, want, got) }
 	isTool, hasText := e.Type == TypeTool, e.Type == TypeText || e.Type == TypeThought
@@ -323,7 +319,11 @@ func (e *Event) check(prefix string) error {
 	case hasText != (e.Text != ""):
 		return invalid("text", "a text for the types text and thought, and no text for other types", fmt.Sprintf("%d bytes for the type %s", len(e.Text), e.Type))
 	case isTool != (e.Tool != nil):
-		return invalid("tool", "an object for the type tool, and no object for other types", "one for the type "+e.Type+", or none")
+		got := "one"
+		if isTool {
+			got = "none"
+		}
+		return invalid("tool", "an object for the type tool, and no object for other types", got+" for the type "+e.Type)
 	case !isTool:
 		return nil
 	}

@@ -130,21 +130,21 @@ func TestAWorkerAnswersACall(t *testing.T) {
 	if question["message"] != "what is green?" || question["caller"] != caller.String() || question["deadline_ms"].(float64) > 60_000 || question["deadline_ms"].(float64) < 30_000 || l.Vacant != fox || l.Seconds != 60 {
 		t.Errorf("the turn is %s of %s", l.Question, l.Vacant)
 	}
-	f.must(f.other.Append(ctx, acme, l.Lease, 1, []worker.Event{{Type: worker.TypeStarted}, {Type: worker.TypeThought, Text: "hm"}}))
+	f.must(f.other.AppendEvents(ctx, acme, l.Lease, 1, []worker.Event{{Type: worker.TypeStarted}, {Type: worker.TypeThought, Text: "hm"}}))
 	for range 2 { // the second is a repetition
-		f.must(f.other.Append(ctx, acme, l.Lease, 2, []worker.Event{text("grass"), text(" and")}))
+		f.must(f.other.AppendEvents(ctx, acme, l.Lease, 2, []worker.Event{text("grass"), text(" and")}))
 	}
 	for range 2 {
-		f.must(f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: " frogs", Usage: &worker.Usage{InputTokens: 7, OutputTokens: 3}}))
+		f.must(f.other.FinishTurn(ctx, acme, l.Lease, worker.Result{Text: " frogs", Usage: &worker.Usage{InputTokens: 7, OutputTokens: 3}}))
 	}
 	o := <-ended
 	if o.err != nil || o.Text != "grass and frogs" || o.Usage == nil || o.Usage.InputTokens != 7 || o.Usage.OutputTokens != 3 || strings.Join(o.events[:3], " ") != "substrate.Thought:hm substrate.Text:grass substrate.Text: and" {
 		t.Errorf("the answer is %q, %v, %v with %q", o.Text, o.Usage, o.err, o.events)
 	}
-	if err := f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: "toads"}); !problem.Is(err, problem.Conflict) {
+	if err := f.other.FinishTurn(ctx, acme, l.Lease, worker.Result{Text: "toads"}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("another result = %v", err)
 	}
-	if err := f.other.Append(ctx, acme, l.Lease, 3, []worker.Event{text("toads")}); !problem.Is(err, problem.Conflict) {
+	if err := f.other.AppendEvents(ctx, acme, l.Lease, 3, []worker.Event{text("toads")}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("events after the result = %v", err)
 	}
 }
@@ -170,7 +170,7 @@ func TestVacantsTakeTurns(t *testing.T) {
 	for range calls {
 		l := f.lease(acme)
 		order = append(order, l.Vacant)
-		f.must(f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: "grass"}))
+		f.must(f.other.FinishTurn(ctx, acme, l.Lease, worker.Result{Text: "grass"}))
 	}
 	if want := []identity.ID{fox, hen, fox, hen, fox}; !slices.Equal(order, want) {
 		t.Errorf("the turns are leased in the order %v, want %v", order, want)
@@ -197,11 +197,11 @@ func TestALostLease(t *testing.T) {
 			ended := f.ask(t.Context(), tt.argument)
 			first := f.lease(acme)
 			if tt.started {
-				f.must(f.other.Append(t.Context(), acme, first.Lease, 1, []worker.Event{text("half of ")}))
+				f.must(f.other.AppendEvents(t.Context(), acme, first.Lease, 1, []worker.Event{text("half of ")}))
 			}
 			time.Sleep(700 * time.Millisecond) // the call's process has read that
 			f.advance(59 * time.Second)
-			if canceled, err := f.other.Renew(t.Context(), acme, first.Lease); canceled || err != nil {
+			if canceled, err := f.other.RenewLease(t.Context(), acme, first.Lease); canceled || err != nil {
 				t.Fatalf("a heartbeat in time = %v, %v", canceled, err)
 			}
 			time.Sleep(700 * time.Millisecond)
@@ -209,17 +209,17 @@ func TestALostLease(t *testing.T) {
 			second := worker.Worker{Tenant: "acme", Holder: "acme/other"}
 			if tt.again {
 				l := f.lease(second)
-				f.must(f.other.Append(t.Context(), second, l.Lease, 1, []worker.Event{text("all")}))
-				f.must(f.other.Finish(t.Context(), second, l.Lease, worker.Result{Text: " of it"}))
+				f.must(f.other.AppendEvents(t.Context(), second, l.Lease, 1, []worker.Event{text("all")}))
+				f.must(f.other.FinishTurn(t.Context(), second, l.Lease, worker.Result{Text: " of it"}))
 			}
 			o := <-ended
 			if tt.again != (o.err == nil) || tt.again && o.Text != "all of it" || !tt.again && !problem.Is(o.err, problem.SubstrateUnavailable) {
 				t.Errorf("the answer is %q, %v", o.Text, o.err)
 			}
-			if err := f.other.Finish(t.Context(), acme, first.Lease, worker.Result{Text: "late"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "is lost") {
+			if err := f.other.FinishTurn(t.Context(), acme, first.Lease, worker.Result{Text: "late"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "is lost") {
 				t.Errorf("the result of the lost worker = %v", err)
 			}
-			if _, err := f.other.Renew(t.Context(), acme, first.Lease); !problem.Is(err, problem.Conflict) {
+			if _, err := f.other.RenewLease(t.Context(), acme, first.Lease); !problem.Is(err, problem.Conflict) {
 				t.Errorf("a heartbeat of the lost worker = %v", err)
 			}
 		})
@@ -240,13 +240,13 @@ func TestAClockMayBeOffByAnHour(t *testing.T) {
 	f.other = off(-time.Hour)
 	l := f.lease(acme)
 	for _, d := range []time.Duration{-time.Hour, time.Hour} {
-		if canceled, err := off(d).Renew(ctx, acme, l.Lease); canceled || err != nil {
+		if canceled, err := off(d).RenewLease(ctx, acme, l.Lease); canceled || err != nil {
 			t.Errorf("a heartbeat by a clock that is off by %s = %v, %v", d, canceled, err)
 		}
 		time.Sleep(400 * time.Millisecond) // the call's process has read that
 	}
-	f.must(off(time.Hour).Append(ctx, acme, l.Lease, 1, []worker.Event{text("it ")}))
-	f.must(off(-time.Hour).Finish(ctx, acme, l.Lease, worker.Result{Text: "is"}))
+	f.must(off(time.Hour).AppendEvents(ctx, acme, l.Lease, 1, []worker.Event{text("it ")}))
+	f.must(off(-time.Hour).FinishTurn(ctx, acme, l.Lease, worker.Result{Text: "is"}))
 	if o := <-ended; o.Text != "it is" {
 		t.Errorf("the answer is %q, %v", o.Text, o.err)
 	}
@@ -278,7 +278,7 @@ func TestATurnHasOneWorkerAtATime(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("%d workers have the turn", len(got))
 	}
-	f.must(f.Finish(t.Context(), acme, got[0].Lease, worker.Result{Text: "it is"}))
+	f.must(f.FinishTurn(t.Context(), acme, got[0].Lease, worker.Result{Text: "it is"}))
 	if o := <-ended; o.Text != "it is" {
 		t.Errorf("the answer is %q, %v", o.Text, o.err)
 	}
@@ -308,12 +308,12 @@ func TestTurnsGoToTheirTenantInTheirMode(t *testing.T) {
 	for name, w := range map[string]worker.Worker{
 		"another key": {Tenant: "acme", Holder: "acme/other"}, "another tenant": {Tenant: "other", Holder: acme.Holder}, "a test key": {Tenant: "acme", Holder: acme.Holder, Test: true},
 	} {
-		if _, err := f.Renew(ctx, w, l.Lease); !problem.Is(err, problem.NotFound) {
+		if _, err := f.RenewLease(ctx, w, l.Lease); !problem.Is(err, problem.NotFound) {
 			t.Errorf("the heartbeat of %s = %v", name, err)
 		}
 	}
 	for _, lease := range []string{"", "x", "x.1", l.Lease + "1", strings.TrimSuffix(l.Lease, "1") + "0", strings.Repeat("0", 32) + ".1", "../" + l.Lease} {
-		if err := f.Finish(ctx, acme, lease, worker.Result{Text: "x"}); !problem.Is(err, problem.NotFound) {
+		if err := f.FinishTurn(ctx, acme, lease, worker.Result{Text: "x"}); !problem.Is(err, problem.NotFound) {
 			t.Errorf("the result of lease %q = %v", lease, err)
 		}
 	}
@@ -322,7 +322,7 @@ func TestTurnsGoToTheirTenantInTheirMode(t *testing.T) {
 		t.Errorf("a canceled call = %v", o.err)
 	}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		canceled, err := f.other.Renew(t.Context(), acme, l.Lease)
+		canceled, err := f.other.RenewLease(t.Context(), acme, l.Lease)
 		f.must(err)
 		if canceled {
 			break
@@ -331,7 +331,7 @@ func TestTurnsGoToTheirTenantInTheirMode(t *testing.T) {
 			t.Fatal("the worker is not told that the call was canceled")
 		}
 	}
-	if err := f.other.Finish(t.Context(), acme, l.Lease, worker.Result{Text: "late"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "has ended") {
+	if err := f.other.FinishTurn(t.Context(), acme, l.Lease, worker.Result{Text: "late"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "has ended") {
 		t.Errorf("the result of a canceled call = %v", err)
 	}
 }
@@ -375,14 +375,14 @@ func TestBadReportsAreRefused(t *testing.T) {
 		{0, text("x"), "batch: expected the next batch of the lease, 1, got 0"},
 		{2, text("x"), "batch: expected the next batch of the lease, 1, got 2"},
 		{1, worker.Event{Type: "cry"}, `events[0].type: expected started, text, thought, asks or tool, got "cry"`},
-		{1, text(""), "events[0].text: expected a text for the types text and thought, and no text for other types, got 0 bytes beside the type text"},
-		{1, worker.Event{Type: worker.TypeStarted, Text: "x"}, "events[0].text: expected a text for the types text and thought, and no text for other types, got 1 bytes beside the type started"},
-		{1, worker.Event{Type: worker.TypeTool}, "events[0].tool: expected an object for the type tool, and no object for other types, got one for the type tool, or none"},
+		{1, text(""), "events[0].text: expected a text for the types text and thought, and no text for other types, got 0 bytes for the type text"},
+		{1, worker.Event{Type: worker.TypeStarted, Text: "x"}, "events[0].text: expected a text for the types text and thought, and no text for other types, got 1 bytes for the type started"},
+		{1, worker.Event{Type: worker.TypeTool}, "events[0].tool: expected an object for the type tool, and no object for other types, got none for the type tool"},
 		{1, tool(func(s *call.ToolStep) { s.Name = "" }), `events[0].tool: expected an id and a name of 1 to 128 bytes, got "1" and ""`},
 		{1, tool(func(s *call.ToolStep) { s.Outcome = "odd" }), `events[0].tool.outcome: expected ok, error, refused, timed out or nothing, got "odd"`},
 		{1, text(strings.Repeat("x", worker.MaxEventBytes)), "events: expected at most 20000 batches and 2097152 bytes for a turn"},
 	} {
-		if err := f.Append(t.Context(), acme, l.Lease, tt.batch, []worker.Event{tt.event}); err == nil || problem.AsError(err).Text() != tt.want {
+		if err := f.AppendEvents(t.Context(), acme, l.Lease, tt.batch, []worker.Event{tt.event}); err == nil || problem.AsError(err).Text() != tt.want {
 			t.Errorf("batch %d of %.80v = %v, want %s", tt.batch, tt.event, err, tt.want)
 		}
 	}
@@ -395,11 +395,11 @@ func TestBadReportsAreRefused(t *testing.T) {
 		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                       {Text: "x", Usage: &worker.Usage{InputTokens: -1}},
 		"error: expected at most 1000 bytes, got 1001":                                                      {Error: strings.Repeat("x", 1001)},
 	} {
-		if err := f.Finish(t.Context(), acme, l.Lease, r); err == nil || problem.AsError(err).Text() != want {
+		if err := f.FinishTurn(t.Context(), acme, l.Lease, r); err == nil || problem.AsError(err).Text() != want {
 			t.Errorf("result = %v, want %s", err, want)
 		}
 	}
-	f.must(f.Finish(t.Context(), acme, l.Lease, worker.Result{Error: "no paint", Failure: "busy"}))
+	f.must(f.FinishTurn(t.Context(), acme, l.Lease, worker.Result{Error: "no paint", Failure: "busy"}))
 	if o := <-ended; !problem.Is(o.err, problem.SubstrateBusy) || problem.AsError(o.err).Text() != "no paint" {
 		t.Errorf("the call = %v", o.err)
 	}

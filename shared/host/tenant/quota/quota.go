@@ -23,7 +23,7 @@ import (
 // Name is the name of a quota.
 type Name string
 
-// Names of the quotas, which table describes.
+// Names of the quotas, which definitions describes.
 const (
 	Vacants   Name = "vacants"
 	Versions  Name = "versions"
@@ -48,8 +48,8 @@ var definitions = []definition{
 	{Links, 1000, "links of callers", "end unused links"},
 }
 
-func definitionOf(n Name) definition {
-	return definitions[slices.IndexFunc(definitions, func(r definition) bool { return r.name == n })]
+func definitionOf(name Name) definition {
+	return definitions[slices.IndexFunc(definitions, func(r definition) bool { return r.name == name })]
 }
 
 // maxLimit limits the value of a quota.
@@ -99,36 +99,37 @@ func (q Quotas) String() string {
 	return strings.Join(entries, ",")
 }
 
-func (q Quotas) Limit(tenant string, n Name) int64 {
-	for _, key := range []string{tenant + "/" + string(n), string(n)} {
+func (q Quotas) Limit(tenant string, name Name) int64 {
+	for _, key := range []string{tenant + "/" + string(name), string(name)} {
 		if limit, ok := q[key]; ok {
 			return limit
 		}
 	}
-	return definitionOf(n).defaultLimit
+	return definitionOf(name).defaultLimit
 }
 
-func (q Quotas) Check(tenant string, n Name, count int64) error {
-	limit := q.Limit(tenant, n)
+func (q Quotas) Check(tenant string, name Name, count int64) error {
+	limit := q.Limit(tenant, name)
 	if tenant == "" || count <= limit {
 		return nil
 	}
-	r := definitionOf(n)
-	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", n, tenant, limit, r.objects, r.advice)
+	r := definitionOf(name)
+	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", name, tenant, limit, r.objects, r.advice)
 }
 
 // Add adds a change of a tenant's count to tx. delta is a number of vacants, or bytes for
-// Megabytes. If concurrent changes use up the quota, the commit fails with an error that Explain
-// converts. If the tenant has no stored count yet, Add calls count, which may stop at the limit.
-func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, delta int64, count func(ctx context.Context, limit int64) (int64, error)) error {
+// Megabytes. If concurrent changes use up the quota, the commit fails with an error that
+// ConvertError converts. If the tenant has no stored count yet, Add calls countExisting, which may
+// stop at the limit.
+func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, name Name, delta int64, countExisting func(ctx context.Context, limit int64) (int64, error)) error {
 	if tenant == "" || delta == 0 {
 		return nil
 	}
-	limit := q.Limit(tenant, n)
-	if n == Megabytes {
+	limit := q.Limit(tenant, name)
+	if name == Megabytes {
 		limit <<= 20
 	}
-	key := UsageDocs.Key(tenant, string(n))
+	key := UsageDocs.Key(tenant, string(name))
 	d, err := tx.Doc(ctx, key)
 	if err != nil {
 		return err
@@ -138,12 +139,12 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 		if delta < 0 {
 			return nil // the first addition counts all existing objects
 		}
-		if used, err = count(ctx, limit); err != nil {
+		if used, err = countExisting(ctx, limit); err != nil {
 			return err
 		}
 	}
 	if delta > 0 && used+delta > limit {
-		return q.Check(tenant, n, math.MaxInt64)
+		return q.Check(tenant, name, math.MaxInt64)
 	}
 	if d.Version == 0 {
 		UsageDocs.Put(tx, store.Doc{Key: key}, used+delta)
@@ -157,8 +158,8 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	return nil
 }
 
-// ConvertError converts an error to an error of kind QuotaReached if a commit has failed because an Add exceeds
-// its quota. It returns other errors unchanged.
+// ConvertError converts an error to an error of kind QuotaReached if a commit has failed because an
+// Add exceeds its quota. It returns other errors unchanged.
 func (q Quotas) ConvertError(err error) error {
 	var bounds *store.BoundsError
 	if !errors.As(err, &bounds) {

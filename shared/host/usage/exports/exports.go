@@ -48,7 +48,7 @@ const oneDay = 24 * time.Hour
 
 // Run exports the days that are over and not exported yet, and returns the number of written files.
 // On a new host, the first run exports only the last day.
-func (x *Exporter) Run(ctx context.Context) (files int, err error) {
+func (x *Exporter) Run(ctx context.Context) (fileCount int, err error) {
 	b := x.Billing
 	lastExported, d, err := LastDayDocs.Get(ctx, b.Store, LastDayDocs.Key())
 	if err != nil {
@@ -61,13 +61,13 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	}
 	for day := firstDay; day <= lastDay; day++ {
 		n, err := x.exportDay(ctx, time.Unix(day*int64(oneDay.Seconds()), 0).UTC())
-		files += n
+		fileCount += n
 		if err != nil {
-			return files, err
+			return fileCount, err
 		}
 	}
 	if lastDay <= lastExported && d.Version > 0 {
-		return files, nil
+		return fileCount, nil
 	}
 	u := store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
 	err = u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -77,21 +77,21 @@ func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 		}
 		return err
 	})
-	return files, store.AsProblem(err)
+	return fileCount, store.AsProblem(err)
 }
 
-func (x *Exporter) exportDay(ctx context.Context, day time.Time) (files int, err error) {
+func (x *Exporter) exportDay(ctx context.Context, day time.Time) (fileCount int, err error) {
 	for a, err := range x.Billing.AllAccounts(ctx) {
 		if err != nil {
-			return files, err
+			return fileCount, err
 		}
 		n, err := x.exportAccount(ctx, day, &a)
-		files += n
+		fileCount += n
 		if err != nil {
-			return files, err
+			return fileCount, err
 		}
 	}
-	return files, nil
+	return fileCount, nil
 }
 
 // Line is a line of an export. Amounts are in micro-dollars.
@@ -118,7 +118,7 @@ func (l *Line) csvRecord() []string {
 		strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), formatCount(l.InputTokens), formatCount(l.OutputTokens), l.UsageEventID, l.BookingID}
 }
 
-func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.Account) (files int, err error) {
+func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.Account) (fileCount int, err error) {
 	until := day.Add(oneDay)
 	var jsonLines, csvTable bytes.Buffer
 	e, csvWriter := json.NewEncoder(&jsonLines), csv.NewWriter(&csvTable)
@@ -140,8 +140,8 @@ func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.
 	}
 	s := x.Billing.Store
 	err = errors.Join(
-		usage.EachPaid(ctx, s, a.ID, day, until, addHours("paid")),
-		usage.EachOwned(ctx, s, a.Tenant, day, until, addHours("earned")),
+		usage.EachPaidHour(ctx, s, a.ID, day, until, addHours("paid")),
+		usage.EachOwnedHour(ctx, s, a.Tenant, day, until, addHours("earned")),
 		booking.EachUsageEvent(ctx, s, a.ID, day, until, func(e booking.UsageEvent) error {
 			return addLine(Line{Kind: "booking", Time: e.Time, Charge: e.Amount, UsageEventID: e.ID, BookingID: e.BookingID})
 		}))
@@ -152,13 +152,13 @@ func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.
 	for extension, body := range map[string]*bytes.Buffer{"jsonl": &jsonLines, "csv": &csvTable} {
 		_, err := x.Blobs.Put(ctx, FileKey(day, a.ID, extension), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.Condition{Absent: true})
 		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written earlier
-			return files, err
+			return fileCount, err
 		}
 		if err == nil {
-			files++
+			fileCount++
 		}
 	}
-	return files, nil
+	return fileCount, nil
 }
 
 func formatID(id identity.ID) string {

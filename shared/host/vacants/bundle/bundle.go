@@ -1,8 +1,8 @@
 // Package bundle writes the export file of an identity, which contains its unencrypted key, its
 // card, manifest, agent and logbook, and the state of its calls to others.
 //
-// All exports have the same format. Append leaves no copy of the seed in memory except in its
-// result.
+// All exports have the same format. AppendJSON leaves no copy of the seed in memory except in
+// its result.
 package bundle
 
 import (
@@ -41,8 +41,8 @@ type Chain struct {
 
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// AppendJSON appends the bundle as one JSON object with the export time now. Each entry and chain is on
-// its own line, so that people can read it. The caller must overwrite the bytes after use.
+// AppendJSON appends the bundle as one JSON object with the export time now. Each entry and chain
+// is on its own line for human readers. The caller must overwrite the bytes after use.
 func (b *Bundle) AppendJSON(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {

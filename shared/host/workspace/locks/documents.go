@@ -14,9 +14,9 @@ var Docs = store.DocKind[lockDocument]{
 	Codec: store.JSONCodec[lockDocument](1),
 }
 
-// LockNumberDocs contains a lock number for each workspace. The number increases when a task gets a lock
-// and when the policy changes. A write to a workspace depends on this number and not on the document
-// in Docs, which may be large because it has an entry for each waiting task.
+// LockNumberDocs contains a lock number for each workspace. The number increases when a task gets a
+// lock and when the policy changes. A write to a workspace depends on this number and not on the
+// document in Docs, which may be large because it has an entry for each waiting task.
 var LockNumberDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "lock number of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.CountCodec(),

@@ -45,7 +45,7 @@ type Lock struct {
 	Acquired  int64    `json:"acquired_at"` // Unix time
 }
 
-func (l *Locks) Acquire(ctx context.Context, tx *store.Tx, taskRef task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
+func (l *Locks) Acquire(ctx context.Context, tx *store.Tx, taskRef task.Ref, d *task.Dispatch) (warnings []string, isWaiting bool, err error) {
 	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
 	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 	if err == nil {
@@ -86,8 +86,8 @@ func (l *Locks) Acquire(ctx context.Context, tx *store.Tx, taskRef task.Ref, d *
 	return nil, true, nil
 }
 
-// incrementNumber increments the lock number of a workspace. Writes that have passed Guard but are not
-// committed yet then fail.
+// incrementNumber increments the lock number of a workspace. Writes that CheckWrite has
+// accepted but that are not committed yet then fail.
 func incrementNumber(tx *store.Tx, ref workspace.Ref) {
 	tx.AddWrites(store.Add{Key: LockNumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
@@ -119,8 +119,8 @@ func (e *entry) overlaps(paths []string) bool {
 	})
 }
 
-// IsWithin reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
-// complete workspace.
+// IsWithin reports whether path is dir or is in dir. It compares folded paths. The folder "." is
+// the complete workspace.
 func IsWithin(path, dir string) bool { return strings.HasPrefix(dirPrefix(path), dirPrefix(dir)) }
 
 func dirPrefix(path string) string {
@@ -131,9 +131,9 @@ func dirPrefix(path string) string {
 	return path + "/"
 }
 
-// CheckWrite checks that a task may write a path. It returns an error if the task has ended or if,
-// under the policies Queue and Reject, another task holds a lock on the path; the second error names
-// that task. Guard adds a condition to tx, so that the commit fails if the locks change concurrently.
+// CheckWrite returns an error if the task has ended. Under the policies Queue and Reject, it also
+// returns an error if another task holds a lock on the path, and names that task. CheckWrite adds a
+// condition to tx, so that the commit fails if the locks change concurrently.
 func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref, taskRef task.Ref, path string) error {
 	switch isUnfinished, err := task.IsUnfinished(ctx, l.Store.Store, taskRef, l.Now()); {
 	case err != nil:
@@ -141,7 +141,8 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	case !isUnfinished:
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
-	// The number is read before the locks. If both change in between, the commit fails.
+	// Read the number before the locks: if the locks change in between, the number changes too,
+	// and the commit fails.
 	number, d, err := LockNumberDocs.Get(ctx, l.Store.Store, LockNumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.AsProblem(err)
@@ -165,8 +166,8 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	return nil
 }
 
-// IsLockChange reports whether a write failed because locks have changed since Guard. The write may be
-// retried.
+// IsLockChange reports whether a write failed because locks have changed since CheckWrite. The
+// write may be retried.
 func IsLockChange(err error) bool {
 	boundsErr := new(store.BoundsError)
 	return errors.As(err, &boundsErr) && LockNumberDocs.Matches(boundsErr.Key)

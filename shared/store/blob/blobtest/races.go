@@ -20,7 +20,7 @@ func testOneCreator(t *testing.T, b blob.Blobs) {
 	var wg sync.WaitGroup
 	for i := range creators {
 		wg.Go(func() {
-			text := fmt.Sprintf("maker %02d", i)
+			text := fmt.Sprintf("creator %02d", i)
 			switch _, err := b.Put(t.Context(), "one", strings.NewReader(text), int64(len(text)), blob.Condition{Absent: true}); {
 			case err == nil:
 				wins.Add(1)
@@ -32,7 +32,7 @@ func testOneCreator(t *testing.T, b blob.Blobs) {
 	}
 	wg.Wait()
 	if wins.Load() != 1 {
-		t.Fatalf("%d of %d made the object, want one", wins.Load(), creators)
+		t.Fatalf("%d of %d created the object, want one", wins.Load(), creators)
 	}
 	if got, _ := get(t, b, "one"); got != winner.Load() {
 		t.Errorf("Get() = %q, want the winner's %q", got, winner.Load())

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// objectsDir, incoming and lock are the entries of the directory.
+	// objectsDir, incomingDir and lockFile are the entries of the directory.
 	objectsDir  = "objects"
 	incomingDir = "incoming"
 	lockFile    = "lock"
@@ -142,7 +142,7 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	}
 	// After the rename, the removal has no effect.
 	defer func() { _ = os.Remove(tempPath) }()
-	release, err := f.acquire(ctx)
+	release, err := f.acquireLock(ctx)
 	if err != nil {
 		return "", unavailableError("writing", key, err)
 	}
@@ -158,8 +158,8 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 
 const lockPollInterval = 50 * time.Millisecond
 
-func (f *Files) acquire(ctx context.Context) (release func(), err error) {
-	// select may choose a free turn even if ctx has ended.
+func (f *Files) acquireLock(ctx context.Context) (release func(), err error) {
+	// select may choose the free writerSlot even if ctx has ended.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -168,12 +168,12 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	l := flock.New(filepath.Join(f.dir, lockFile), flock.SetPermissions(0o600))
-	if _, err := l.TryLockContext(ctx, lockPollInterval); err != nil {
+	fileLock := flock.New(filepath.Join(f.dir, lockFile), flock.SetPermissions(0o600))
+	if _, err := fileLock.TryLockContext(ctx, lockPollInterval); err != nil {
 		<-f.writerSlot
 		return nil, err
 	}
-	return func() { _ = l.Unlock(); <-f.writerSlot }, nil
+	return func() { _ = fileLock.Unlock(); <-f.writerSlot }, nil
 }
 
 func (f *Files) writeTemp(ctx context.Context, content io.Reader) (path, tag string, err error) {
@@ -209,8 +209,8 @@ func (f *Files) checkCondition(ctx context.Context, key string, cond blob.Condit
 	return nil
 }
 
-// installFile renames a temporary file to the file of its key and syncs the directories. After a crash
-// the key has its old version or the new one.
+// installFile renames a temporary file to the file of its key and syncs the directories. After a
+// crash, the key has its old version or the new one.
 func (f *Files) installFile(tempPath, path string) error {
 	parents, err := makeDirs(filepath.Join(f.dir, objectsDir), filepath.Dir(path))
 	if err != nil {
@@ -226,7 +226,7 @@ func (f *Files) installFile(tempPath, path string) error {
 	return errors.Join(errs...)
 }
 
-// makeDirs creates dir, which is top or a descendant of top, and returns the parent of each new
+// makeDirs creates dir, which is root or a descendant of root, and returns the parent of each new
 // directory. The caller must sync these parents.
 func makeDirs(root, dir string) (parents []string, err error) {
 	for path := dir; path != root; path = filepath.Dir(path) {
@@ -244,7 +244,7 @@ func (f *Files) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err
 	}
-	release, err := f.acquire(ctx)
+	release, err := f.acquireLock(ctx)
 	if err != nil {
 		return unavailableError("removing", key, err)
 	}

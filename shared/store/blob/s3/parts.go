@@ -21,10 +21,10 @@ const (
 	maxPartTries  = 3
 )
 
-// parts is the body of a large object. The first part comes from the response that reported the
+// partsReader is the body of a large object. The first part comes from the response that reported the
 // size. The other parts are fetched concurrently and read in order. All parts belong to one
 // version.
-type parts struct {
+type partsReader struct {
 	first          io.ReadCloser
 	firstRemaining int64 // unread bytes of the first part
 	queue          chan chan part
@@ -39,11 +39,11 @@ type part struct {
 	err  error
 }
 
-// readParts returns the body of an object with info.Size bytes. first is the response body that
+// newPartsReader returns the body of an object with info.Size bytes. first is the response body that
 // starts at the first byte.
-func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
+func (b *Bucket) newPartsReader(ctx context.Context, first io.ReadCloser, info blob.Info) *partsReader {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &parts{first: first, firstRemaining: partSize, queue: make(chan chan part, maxPartsAhead-1), cancel: cancel}
+	p := &partsReader{first: first, firstRemaining: partSize, queue: make(chan chan part, maxPartsAhead-1), cancel: cancel}
 	go func() {
 		defer close(p.queue)
 		for start := int64(partSize); start < info.Size; start += partSize {
@@ -59,7 +59,8 @@ func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.I
 	return p
 }
 
-// fetchPart reads the bytes from (inclusive) to to (exclusive). It retries if the response ends early.
+// fetchPart reads the bytes from start (inclusive) to end (exclusive). It retries if the response
+// ends early.
 func (b *Bucket) fetchPart(ctx context.Context, info blob.Info, start, end int64) part {
 	in := &s3.GetObjectInput{
 		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", start, end-1)),
@@ -81,7 +82,7 @@ func (b *Bucket) fetchPart(ctx context.Context, info blob.Info, start, end int64
 	return part{err: errors.Join(append(errs, ctx.Err())...)}
 }
 
-func (p *parts) Read(dst []byte) (int, error) {
+func (p *partsReader) Read(dst []byte) (int, error) {
 	if p.firstRemaining > 0 {
 		n, err := p.first.Read(dst[:min(int64(len(dst)), p.firstRemaining)])
 		p.firstRemaining -= int64(n)
@@ -118,7 +119,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-func (p *parts) Close() error {
+func (p *partsReader) Close() error {
 	p.cancel()
 	return p.first.Close()
 }

@@ -29,8 +29,8 @@ import (
 const (
 	// putIDEntry is the metadata entry for the random name of a Put.
 	putIDEntry = "vacancy-put"
-	// responseTimeout is the timeout from the end of a request to the first byte of the response. It does
-	// not limit a large upload.
+	// responseTimeout is the timeout from the end of a request to the first byte of the response.
+	// It does not limit a large upload.
 	responseTimeout = 10 * time.Second
 	// Three tries take about a second. The SDK would wait up to 20 s between tries, longer than
 	// callers can wait.
@@ -75,7 +75,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}
 	var content io.ReadCloser = out.Body
 	if info.Size > 2*partSize {
-		content = b.readParts(ctx, out.Body, info)
+		content = b.newPartsReader(ctx, out.Body, info)
 	}
 	return blob.Object{Info: info, Body: &body{reader: content, remaining: info.Size}}, nil
 }
@@ -144,8 +144,9 @@ func (b *Bucket) putObject(ctx context.Context, in *s3.PutObjectInput) (*s3.PutO
 	}
 }
 
-// resolveRefusal finds out whether a Put that S3 refused had already succeeded: the client may have retried
-// it after its first response was lost.
+// resolveRefusal returns the tag of a refused Put that had already succeeded, otherwise an error.
+// After a lost response, the client sends the Put again, and S3 refuses the second Put because the
+// first one has changed the object.
 func (b *Bucket) resolveRefusal(ctx context.Context, key, putID string, refusal error) (string, error) {
 	existing, err := b.headObject(ctx, key)
 	switch {
@@ -217,8 +218,8 @@ func errorCode(err error) string {
 	return ""
 }
 
-// isConditionFailure reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
-// with NoSuchKey.
+// isConditionFailure reports whether the condition of a Put did not hold. S3 answers If-Match on an
+// absent key with NoSuchKey.
 func isConditionFailure(err error) bool {
 	return errorCode(err) == "PreconditionFailed" || isAbsent(err)
 }

@@ -31,11 +31,11 @@ type Feed struct {
 	arn    string
 
 	mu        sync.Mutex
-	positions map[string]pagePosition // places by partition
+	positions map[string]pagePosition // position of each partition
 }
 
-// pagePosition is the position of the next page of a partition. The iterator may be beyond the offset,
-// because it has passed a part of the shard that has no new rows.
+// pagePosition is the position of the next page of a partition. The iterator may be beyond the
+// offset, because it has passed a part of the shard that has no new rows.
 type pagePosition struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
@@ -46,12 +46,12 @@ func New(client *dynamodbstreams.Client, arn string) *Feed {
 	return &Feed{client: client, arn: arn, positions: map[string]pagePosition{}}
 }
 
-// tryTimeout is the timeout of one request. A page has at most one megabyte.
-const tryTimeout = 10 * time.Second
+// requestTimeout is the timeout of one request. A page has at most one megabyte.
+const requestTimeout = 10 * time.Second
 
 func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
 	settings := func(o *dynamodbstreams.Options) {
-		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout)
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(requestTimeout)
 	}
 	return dynamodbstreams.NewFromConfig(cfg, append([]func(*dynamodbstreams.Options){settings}, opts...)...)
 }
@@ -95,8 +95,8 @@ func sortParentsFirst(partitions []store.Partition) []store.Partition {
 	return sorted
 }
 
-// maxEmptyPages limits the consecutive empty pages that After reads. DynamoDB returns empty pages both
-// at the end of an open shard and before further records.
+// maxEmptyPages limits the consecutive empty pages that RowsAfter reads. DynamoDB returns empty
+// pages both at the end of an open shard and before further records.
 const maxEmptyPages = 5
 
 // RowsAfter implements store.Feed. It skips modified and removed rows, which the tamper detector
@@ -112,7 +112,7 @@ func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (
 	if err != nil {
 		return nil, "", false, err
 	}
-	for empty := 0; empty < maxEmptyPages; empty++ {
+	for emptyPages := 0; emptyPages < maxEmptyPages; emptyPages++ {
 		out, err := f.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &iterator, Limit: aws.Int32(int32(n))})
 		if isExpired(err) && isCached {
 			isCached = false
@@ -139,20 +139,20 @@ func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (
 		case len(rows) > 0 || iterator == "":
 			return rows, next, iterator == "", nil
 		case len(out.Records) > 0:
-			empty = -1
+			emptyPages = -1
 		}
 	}
 	return nil, offset, false, nil
 }
 
-// iteratorAfter returns an iterator for the page after an offset. If kept is true, the iterator was cached
-// with an earlier page and may have expired.
+// iteratorAfter returns an iterator for the page after an offset. If isCached is true, the iterator
+// was cached with an earlier page and may have expired.
 func (f *Feed) iteratorAfter(ctx context.Context, partition, offset string) (iterator string, isCached bool, err error) {
 	f.mu.Lock()
-	last := f.positions[partition]
+	cached := f.positions[partition]
 	f.mu.Unlock()
-	if last.iterator != "" && last.offset == offset {
-		return last.iterator, true, nil
+	if cached.iterator != "" && cached.offset == offset {
+		return cached.iterator, true, nil
 	}
 	iterator, err = f.newIterator(ctx, partition, offset)
 	return iterator, false, err

@@ -31,7 +31,7 @@ import (
 type fed struct {
 	*dynamo.Store
 	*feed.Feed
-	tables dynamo.Tables
+	tables dynamo.TableNames
 	client *dynamodb.Client
 }
 

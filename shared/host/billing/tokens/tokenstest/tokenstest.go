@@ -36,7 +36,7 @@ var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 	return map[string]crypto.Signer{"RS256": r, "PS256": r, "ES256": e, "EdDSA": ed}
 })
 
-// Provider is an issuer of tokens on loopback. Functions passed to Set may change its fields.
+// Provider is an issuer of tokens on loopback. Functions passed to Update may change its fields.
 type Provider struct {
 	*httptest.Server
 	// Keys contains the JWKs that the provider publishes. Initially, these are the keys of the

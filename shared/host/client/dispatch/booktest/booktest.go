@@ -1,5 +1,5 @@
-// Package booktest is the contract suite of dispatch.Book, which every book must pass. A book has one
-// session per pair at a time, and does not lose or mix up states.
+// Package booktest is the contract suite of dispatch.Book, which every book must pass. A book has
+// one session per pair at a time, and does not lose or mix up states.
 package booktest
 
 import (

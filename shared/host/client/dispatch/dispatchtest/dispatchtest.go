@@ -54,7 +54,7 @@ func (c *Clock) Wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// Random is an endless source of bytes that are the same in every run. N is the seed.
+// Random is an endless source of bytes that are the same in every run.
 type Random struct {
 	mu   sync.Mutex
 	Seed uint64
@@ -153,8 +153,8 @@ func (p *Pair) Tip() chain.Tip {
 	return p.Rows[len(p.Rows)-1].Tip
 }
 
-// tipWithFloor returns the tip of the request chain. Its floor is the later of the chain's floor and the floor
-// that follows from Restored.
+// tipWithFloor returns the tip of the request chain. Its floor is the later of the chain's floor
+// and the floor that follows from RestoredAt.
 func (h *Host) tipWithFloor(p *Pair) chain.Tip {
 	tip := p.Tip()
 	if floor := h.RestoredAt.Add(300 * time.Second); !h.RestoredAt.IsZero() && floor.After(tip.Floor) {
@@ -208,7 +208,7 @@ func Marshal(v any) []byte {
 	return b
 }
 
-func refusal(p *problem.Error) (int, Body) {
+func refusalReply(p *problem.Error) (int, Body) {
 	return p.Kind.Forms().HTTPStatus, Body{"detail": p.Text(), "code": p.Kind.String()}
 }
 
@@ -225,7 +225,7 @@ func (h *Host) addMembers(b Body, p *Pair) Body {
 func (h *Host) send(e *envelope.Envelope) (int, any) {
 	hash, ok := e.Verify()
 	if !ok {
-		return refusal(problem.New(problem.BadSignature, "envelope signature did not verify for sender %s", e.From.Short()))
+		return refusalReply(problem.New(problem.BadSignature, "envelope signature did not verify for sender %s", e.From.Short()))
 	}
 	p := h.Pair(e.From)
 	if e.Time.Sub(h.Clock()) > 300*time.Second && !h.Reference {
@@ -250,7 +250,7 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	if reason == nil {
 		reason = problem.AsError(chainErr)
 	}
-	status, b := refusal(reason)
+	status, b := refusalReply(reason)
 	h.addMembers(b, p)
 	if refuseErr == nil && !tip.Floor.IsZero() && !h.Reference {
 		b["floor"] = canon.FormatTime(tip.Floor)
@@ -359,7 +359,7 @@ func (h *Host) addFate(b Body, p *Pair, row *Request) {
 func (h *Host) ask(e *envelope.Envelope) (int, any) {
 	hash, ok := e.Verify()
 	if !ok {
-		return refusal(problem.New(problem.BadSignature, "bad signature"))
+		return refusalReply(problem.New(problem.BadSignature, "bad signature"))
 	}
 	p := h.Pair(e.From)
 	b := Body{"state": "unknown"}
@@ -435,7 +435,6 @@ type Wire struct {
 	Posts []PostedRequest // all posted requests
 }
 
-// PostedRequest is a posted request.
 type PostedRequest struct {
 	Path     string
 	Envelope envelope.Envelope
@@ -491,7 +490,8 @@ func (w *Wire) Paths() (out []string) {
 	return out
 }
 
-// SentBodies returns the different bodies that were posted to the send handler for a sequence number.
+// SentBodies returns the different bodies that were posted to the send handler for a sequence
+// number.
 func (w *Wire) SentBodies(seq int64) (out []string) {
 	for _, s := range w.Posts {
 		if strings.HasSuffix(s.Path, "send") && s.Envelope.Seq == seq && !slices.Contains(out, s.Raw) {

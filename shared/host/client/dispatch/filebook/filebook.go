@@ -27,8 +27,8 @@ import (
 // maxStateBytes limits a state file, like dispatch.DecodeState.
 const maxStateBytes = 64 << 20
 
-// lockPollInterval is the pause between tries to lock. Unlike a wait in the operating system, polling can
-// end with ctx.
+// lockPollInterval is the pause between tries to lock. Unlike a wait in the operating system,
+// polling can end with ctx.
 const lockPollInterval = 5 * time.Millisecond
 
 // Book is a dispatch.Book in the directory Dir, which is created (0700) when needed. It is safe for
@@ -38,12 +38,13 @@ type Book struct {
 	// Wait pauses between tries to lock. It returns early if ctx ends. If it is nil, the Book
 	// sleeps.
 	Wait func(ctx context.Context, d time.Duration) error
-	// OnWait, if not nil, is called once by an Open that waits for another session, with the state
-	// that the other session has saved.
+	// OnWait is called once if Open waits for another session. st is the state that the other
+	// session has saved. OnWait may be nil.
 	OnWait func(st *dispatch.State)
 }
 
-// triesBeforeOnWait is the number of tries to lock after which OnWait is called. Most calls end earlier.
+// triesBeforeOnWait is the number of tries to lock after which OnWait is called. Most calls end
+// earlier.
 const triesBeforeOnWait = 50
 
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
@@ -66,7 +67,7 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 }
 
 // lock locks a name with a separate file, because each Save replaces the state file. After
-// triesBeforeOnWait tries, it reports the wait once. The lock file remains: after its removal, two
+// triesBeforeOnWait tries, it reports the wait once. The lock file is never removed. Otherwise two
 // processes could lock two files of the same name.
 func (b *Book) lock(ctx context.Context, name string, notifyWait func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
@@ -129,7 +130,7 @@ func (s *session) Load() (dispatch.State, error) {
 		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; the file was not changed: repair it, or move it away and reset the chain", s.path, problem.AsError(err).Text())
 	}
 	if st.Self != s.self || st.Target != s.target {
-		return dispatch.State{}, problem.New(problem.Damaged, "%s is of %s calling %s, not of %s calling %s", s.path,
+		return dispatch.State{}, problem.New(problem.Damaged, "%s belongs to the calls from %s to %s, not to the calls from %s to %s", s.path,
 			st.Self.Short(), st.Target.Short(), s.self.Short(), s.target.Short())
 	}
 	return st, nil
@@ -139,8 +140,8 @@ func (s *session) Save(st dispatch.State) error {
 	return replaceFile(s.dir, s.path, st.AppendJSON(nil))
 }
 
-// replaceFile syncs a temporary file and renames it. After a crash before the rename, the next write
-// overwrites the temporary file. The caller must hold the lock.
+// replaceFile syncs a temporary file and renames it. After a crash before the rename, the next
+// write overwrites the temporary file. The caller must hold the lock.
 func replaceFile(dir, path string, data []byte) error {
 	tempPath := path + ".next"
 	f, err := os.OpenFile(tempPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -18,7 +18,7 @@ type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
 
-	savedDataMu sync.Mutex                           // guards known
+	savedDataMu sync.Mutex                           // guards savedData
 	savedData   map[identity.ID]*discovery.SavedData // data by calling identity
 }
 

@@ -46,8 +46,8 @@ func cases() []testCase {
 	return slices.Concat(graduationCases(), unstoredCases(), refusalCases(), collusionCases())
 }
 
-// graduationCases returns cases with accepted graduations. Within a case, each graduation takes a slot
-// of the parent.
+// graduationCases returns cases with accepted graduations. Within a case, each graduation takes a
+// slot of the parent.
 func graduationCases() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {

@@ -97,7 +97,8 @@ func (s *scene) wantRecord(want, got record) {
 	}
 }
 
-// wantRefusal submits a request that the handler must refuse, and checks that no attempt was stored.
+// wantRefusal submits a request that the handler must refuse, and checks that no attempt was
+// stored.
 func (s *scene) wantRefusal(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.countAttempts(sub.Request.ChildID)

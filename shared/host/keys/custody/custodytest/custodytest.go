@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Run runs all tests. Each call of fresh must return a vault with its own key.
+// Run runs all tests. Each call of newVault must return a vault with its own key.
 func Run(t *testing.T, newVault func(t *testing.T) custody.Vault) {
 	t.Run("what was sealed opens, whatever its size", func(t *testing.T) { testRoundTrip(t, newVault(t)) })
 	t.Run("two boxes of one secret differ", func(t *testing.T) { testBoxesDiffer(t, newVault(t)) })
@@ -139,8 +139,9 @@ func testConcurrency(t *testing.T, v custody.Vault) {
 	wg.Wait()
 }
 
-// testFormatHidesKey compares the output of two vaults with different keys. If it is the same, it does not
-// contain a key. Memory addresses would differ, so the output must not contain them either.
+// testFormatHidesKey compares the output of two vaults with different keys. If it is the same, it
+// does not contain a key. Memory addresses would differ, so the output must not contain them
+// either.
 func testFormatHidesKey(t *testing.T, a, b custody.Vault) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		if x, y := fmt.Sprintf(verb, a), fmt.Sprintf(verb, b); x != y {

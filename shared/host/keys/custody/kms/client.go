@@ -65,8 +65,8 @@ func describeErrorCode(code string) string {
 	return "the key service failed"
 }
 
-// accessDeniedCode is the error code for missing permissions. A key policy may let an operator open text keys
-// but not seeds. Package fsck then reports the box as withheld and not as damaged.
+// accessDeniedCode is the error code for missing permissions. A key policy may let an operator open
+// text keys but not seeds. Package fsck then reports the box as withheld and not as damaged.
 const accessDeniedCode = "AccessDeniedException"
 
 func unavailableError(err error, message string) error {

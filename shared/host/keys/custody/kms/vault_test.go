@@ -111,13 +111,13 @@ func TestOnlyWhatIsWrongWithABoxIsDamage(t *testing.T) {
 		"ExpiredTokenException":       {problem.Unavailable, 1, "credentials are expired"},
 		"UnrecognizedClientException": {problem.Unavailable, 1, "credentials are expired or wrong"},
 		"InvalidSignatureException":   {problem.Unavailable, 1, "credentials are expired or wrong"},
-		"ThrottlingException":         {problem.Unavailable, 3, "does not answer"},
-		"KMSInternalException":        {problem.Unavailable, 3, "does not answer"},
-		"DependencyTimeoutException":  {problem.Unavailable, 3, "does not answer"},
-		"KeyUnavailableException":     {problem.Unavailable, -1, "does not answer"},
-		"LimitExceededException":      {problem.Unavailable, -1, "does not answer"},
-		"ValidationException":         {problem.Unavailable, 1, "does not answer"},
-		"SomethingNewException":       {problem.Unavailable, 1, "does not answer"},
+		"ThrottlingException":         {problem.Unavailable, 3, "the key service failed"},
+		"KMSInternalException":        {problem.Unavailable, 3, "the key service failed"},
+		"DependencyTimeoutException":  {problem.Unavailable, 3, "the key service failed"},
+		"KeyUnavailableException":     {problem.Unavailable, -1, "the key service failed"},
+		"LimitExceededException":      {problem.Unavailable, -1, "the key service failed"},
+		"ValidationException":         {problem.Unavailable, 1, "the key service failed"},
+		"SomethingNewException":       {problem.Unavailable, 1, "the key service failed"},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			s, client := scripted(t, "!"+fault)

@@ -41,9 +41,9 @@ func loadKeyFile(path string) ([]byte, error) {
 	return key, nil
 }
 
-// createKeyFile creates a key file at path unless one exists. It writes and syncs the key under another
-// name and then links it. After a crash the key file is either missing or complete, and a link,
-// unlike a rename, never replaces an existing file.
+// createKeyFile creates a key file at path unless one exists. It writes and syncs the key under
+// another name and then links it. After a crash the key file is either missing or complete, and a
+// link, unlike a rename, never replaces an existing file.
 func createKeyFile(path string, rand io.Reader) error {
 	wrapError := func(err error) error {
 		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be created", path)

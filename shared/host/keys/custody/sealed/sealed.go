@@ -31,7 +31,8 @@ const (
 	SigningKey Kind = "signkey" // key that signs receipts and bookings for the host
 )
 
-// Seal seals the seed of k. Only Signers of the same kind can open it, and only for the id of k.
+// Seal seals the seed of a key. Only Signers of the same kind can open the box, and only for the
+// key's id.
 func (kind Kind) Seal(ctx context.Context, v custody.Vault, key *identity.Key) ([]byte, error) {
 	seed := key.Seed()
 	defer clear(seed)
@@ -70,13 +71,13 @@ type Signers struct {
 	ttl   time.Duration // time for which an opened key remains in memory
 
 	mu         sync.Mutex
-	keys       map[identity.ID]*openKey
+	keys       map[identity.ID]*openedKey
 	openings   map[identity.ID]chan struct{} // each channel is closed when the opening of its key has ended
 	nextExpiry time.Time                     // no key expires before this time
 }
 
-// openKey is a key in memory. Signers.mu guards all fields except the key.
-type openKey struct {
+// openedKey is a key in memory. Signers.mu guards all fields except the key.
+type openedKey struct {
 	key     *identity.Key
 	expires time.Time
 	users   int  // signatures in progress
@@ -86,7 +87,7 @@ type openKey struct {
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
 	return &Signers{
 		vault: v, kind: kind, now: now, ttl: ttl,
-		keys:     make(map[identity.ID]*openKey),
+		keys:     make(map[identity.ID]*openedKey),
 		openings: make(map[identity.ID]chan struct{}),
 	}
 }
@@ -132,7 +133,7 @@ func (s *Signers) Close() {
 	}
 }
 
-func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*openKey, error) {
+func (s *Signers) acquireKey(ctx context.Context, id identity.ID, box []byte) (*openedKey, error) {
 	// A key has at most one opening in progress, because KMS charges for each request.
 	for {
 		s.mu.Lock()
@@ -142,8 +143,8 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 			s.mu.Unlock()
 			return o, nil
 		}
-		wait := s.openings[id]
-		if wait == nil {
+		otherOpening := s.openings[id]
+		if otherOpening == nil {
 			done := make(chan struct{})
 			s.openings[id] = done
 			s.mu.Unlock()
@@ -151,15 +152,15 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 		}
 		s.mu.Unlock()
 		select {
-		case <-wait: // the key is open, or its opening failed: try again
+		case <-otherOpening: // the key is open, or its opening failed: try again
 		case <-ctx.Done():
 			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of %s %s was not opened in time", s.kind, id.Short())
 		}
 	}
 }
 
-// open opens a key for acquire, which has already added done to s.opening.
-func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*openKey, error) {
+// open opens a key for acquireKey, which has already added done to s.openings.
+func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*openedKey, error) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done cha
 	if len(s.keys) >= maxOpenKeys {
 		s.removeKey(s.nextToExpire())
 	}
-	o := &openKey{key: key, expires: s.now().Add(s.ttl), users: 1}
+	o := &openedKey{key: key, expires: s.now().Add(s.ttl), users: 1}
 	if len(s.keys) == 0 || o.expires.Before(s.nextExpiry) {
 		s.nextExpiry = o.expires
 	}
@@ -183,7 +184,7 @@ func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done cha
 	return o, nil
 }
 
-func (s *Signers) release(o *openKey) {
+func (s *Signers) releaseKey(o *openedKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.users--
@@ -240,19 +241,19 @@ type Key struct {
 func (k *Key) ID() identity.ID { return k.id }
 
 func (k *Key) Ready(ctx context.Context) error {
-	o, err := k.signers.acquire(ctx, k.id, k.box)
+	o, err := k.signers.acquireKey(ctx, k.id, k.box)
 	if err == nil {
-		k.signers.release(o)
+		k.signers.releaseKey(o)
 	}
 	return err
 }
 
 func (k *Key) Sign(ctx context.Context, msg []byte) ([]byte, error) {
-	o, err := k.signers.acquire(ctx, k.id, k.box)
+	o, err := k.signers.acquireKey(ctx, k.id, k.box)
 	if err != nil {
 		return nil, err
 	}
-	defer k.signers.release(o)
+	defer k.signers.releaseKey(o)
 	return o.key.Sign(ctx, msg)
 }
 

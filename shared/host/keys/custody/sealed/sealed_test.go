@@ -150,11 +150,11 @@ func TestAKeyWhoseTimeIsOverIsWiped(t *testing.T) {
 	}
 	for name, then := range tests {
 		t.Run(name, func(t *testing.T) {
-			o, err := s.acquire(t.Context(), id, box)
+			o, err := s.acquireKey(t.Context(), id, box)
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.release(o)
+			s.releaseKey(o)
 			c.pass(ttl)
 			then()
 			if !wiped(o.key) {
@@ -173,24 +173,24 @@ func TestAKeyInUseIsWipedWhenItsLastUserIsDone(t *testing.T) {
 	v, c := newVault(t), newClock()
 	s := c.signers(v)
 	id, box := newKey(t, v)
-	one, err := s.acquire(t.Context(), id, box)
+	one, err := s.acquireKey(t.Context(), id, box)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, _ := s.acquire(t.Context(), id, box)
+	two, _ := s.acquireKey(t.Context(), id, box)
 	c.pass(ttl)
 	s.Sweep()
 	if wiped(one.key) {
 		t.Fatal("a key was wiped under a signature")
 	}
-	s.release(one)
+	s.releaseKey(one)
 	if wiped(two.key) {
 		t.Fatal("a key was wiped under its second signature")
 	}
-	if after, err := s.acquire(t.Context(), id, box); err != nil || after == one {
+	if after, err := s.acquireKey(t.Context(), id, box); err != nil || after == one {
 		t.Errorf("after its time the old key was given out again, %v", err)
 	}
-	s.release(two)
+	s.releaseKey(two)
 	if !wiped(two.key) {
 		t.Error("the key outlives its last user")
 	}
@@ -331,11 +331,11 @@ func TestOpenKeysAreBounded(t *testing.T) {
 	v, c := newVault(t), newClock()
 	s := c.signers(v)
 	first, box := newKey(t, v)
-	o, err := s.acquire(t.Context(), first, box)
+	o, err := s.acquireKey(t.Context(), first, box)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.release(o)
+	s.releaseKey(o)
 	for range maxOpenKeys {
 		c.pass(1)
 		id, box := newKey(t, v)

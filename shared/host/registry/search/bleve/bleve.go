@@ -1,19 +1,19 @@
 // Package bleve implements search.Index with the segments of bleve's scorch, in a directory or in
 // memory.
 //
-// In addition to the guarantees of search.Index, a batch that Apply has acknowledged survives a
-// crash together with its mark, and a crash leaves a batch either complete or absent.
+// In addition to the guarantees of search.Index, a batch and its mark survive a crash once Apply
+// has returned. A crash during Apply leaves the batch either complete or absent.
 //
 // # How a query is answered
 //
-// Each vacant is a document of the index. The terms of a document cover all parts of a query: its
-// words by group, the 1-, 2- and 3-grams at the start of and inside its words, the letters of its
-// declared texts, its tags and families (terms.go). A word, a prefix or a substring therefore needs
-// only a few dictionary lookups and bitmap intersections and never a walk over the dictionary. A
-// match by grams is not certain, because the grams may occur without being adjacent. Such a
-// document is read and checked only if it ranks high enough for the page (pick.go).
+// Each vacant is a document of the index. The terms of a document are its words by group, the 1-,
+// 2- and 3-grams at the start of and inside its words, the letters of its declared texts, and its
+// tags and families (terms.go). A word, a prefix or a substring therefore needs only a few
+// dictionary lookups and bitmap intersections and never a walk over the dictionary. A match by
+// grams is not certain, because the grams may occur without being adjacent. Such a document is read
+// and checked only if it ranks high enough for the page (pick.go).
 //
-// The data for ranking (score, price, joined) is in memory, in columns of 18 bytes per entry that
+// The data for ranking (score, price, FirstSeq) is in memory, in columns of 18 bytes per entry that
 // are read once per segment (columns.go). The scorers of bleve are not used, because their scores
 // depend on other documents.
 package bleve
@@ -102,8 +102,8 @@ func open(path string) (*Index, error) {
 	return x, nil
 }
 
-// openError returns Unavailable if the index is in use or the directory is not usable, and
-// otherwise Damaged, which means that the index must be rebuilt.
+// openError returns Unavailable if the index is in use or the directory is not usable. Otherwise it
+// returns Damaged, and the index must be rebuilt.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {
 		return err
@@ -200,8 +200,8 @@ func (x *Index) whileOpen(fn func() error) error {
 	return fn()
 }
 
-// withSnapshot calls fn with the current state of the index. The state refers to mapped memory, so fn
-// must not retain it.
+// withSnapshot calls fn with the current state of the index. The state refers to mapped memory, so
+// fn must not retain it.
 func (x *Index) withSnapshot(fn func(*scorch.IndexSnapshot) error) error {
 	return x.whileOpen(func() (err error) {
 		r, err := x.scorch.Reader()

@@ -11,9 +11,9 @@ import (
 
 // columns contains the numbers of a segment's documents, indexed by document number.
 type columns struct {
-	scoreStep []uint16 // score in steps of 1/search.ScoreSteps
-	price     []int64
-	firstSeqs []uint64
+	scoreSteps []uint16 // score in steps of 1/search.ScoreSteps
+	prices     []int64
+	firstSeqs  []uint64
 }
 
 // columnCache caches the columns of the segments in use. Segments are immutable, so each is read
@@ -23,8 +23,8 @@ type columnCache struct {
 	bySegment map[segment.Segment]*columns
 }
 
-// segmentColumns returns the columns of a snapshot's segments in order. It drops the columns of all other
-// segments from the cache.
+// segmentColumns returns the columns of a snapshot's segments in order. It drops the columns of all
+// other segments from the cache.
 func (c *columnCache) segmentColumns(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *columnCache) segmentColumns(s *scorch.IndexSnapshot) ([]*columns, error
 
 func readColumns(seg segment.Segment) (*columns, error) {
 	docs := seg.Count()
-	c := &columns{scoreStep: make([]uint16, docs), price: make([]int64, docs), firstSeqs: make([]uint64, docs)}
+	c := &columns{scoreSteps: make([]uint16, docs), prices: make([]int64, docs), firstSeqs: make([]uint64, docs)}
 	values, ok := seg.(segment.DocValueVisitable)
 	if !ok {
 		return nil, unavailableError(fmt.Errorf("a %T has no doc values", seg))
@@ -59,7 +59,7 @@ func readColumns(seg segment.Segment) (*columns, error) {
 	)
 	for d := range docs {
 		state, err = values.VisitDocValues(d, []string{columnField}, func(_ string, term []byte) {
-			c.scoreStep[d], c.price[d], c.firstSeqs[d], parseErr = parseColumn(term)
+			c.scoreSteps[d], c.prices[d], c.firstSeqs[d], parseErr = parseColumn(term)
 		}, state)
 		if err != nil || parseErr != nil {
 			return nil, damagedError(d, err, parseErr)

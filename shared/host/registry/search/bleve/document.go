@@ -12,7 +12,7 @@ import (
 
 const (
 	idField     = "_id" // defined by scorch
-	columnField = "c"   // doc value with score, price and joined
+	columnField = "c"   // doc value with score, price and FirstSeq
 	proofField  = "v"   // stored texts that verify uncertain matches
 )
 
@@ -81,8 +81,8 @@ func singleTerm(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
-// encodeColumn encodes the numbers of an entry as a term of fixed width. The term is unique because it
-// contains Joined. It is in hex because doc values are separated by the byte 0xff.
+// encodeColumn encodes the numbers of an entry as a term of fixed width. The term is unique because
+// it contains FirstSeq. It is in hex because doc values are separated by the byte 0xff.
 func encodeColumn(e *search.Entry) string {
 	b := make([]byte, 0, 18)
 	b = binary.BigEndian.AppendUint16(b, uint16(search.ScoreStep(e.Score)))
@@ -93,7 +93,7 @@ func encodeColumn(e *search.Entry) string {
 
 const columnSize = 2 * (2 + 8 + 8)
 
-func parseColumn(b []byte) (step uint16, price int64, joined uint64, err error) {
+func parseColumn(b []byte) (step uint16, price int64, firstSeq uint64, err error) {
 	if len(b) != columnSize {
 		return 0, 0, 0, strconv.ErrSyntax
 	}
@@ -105,6 +105,6 @@ func parseColumn(b []byte) (step uint16, price int64, joined uint64, err error) 
 	if err != nil {
 		return 0, 0, 0, err
 	}
-	joined, err = strconv.ParseUint(string(b[20:]), 16, 64)
-	return uint16(s), int64(p), joined, err
+	firstSeq, err = strconv.ParseUint(string(b[20:]), 16, 64)
+	return uint16(s), int64(p), firstSeq, err
 }

@@ -17,7 +17,7 @@ type segmentMatches struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
 	// docs contains the documents that may match. points is the maximum number of points of each
-	// document. doubt marks documents whose match or points must be verified with the texts in
+	// document. uncertain marks documents whose match or points must be verified with the texts in
 	// their proof (proof.go).
 	docs      *roaring.Bitmap
 	points    []uint8
@@ -38,13 +38,13 @@ func matchSegment(ctx context.Context, seg *scorch.SegmentSnapshot, cols *column
 	}
 	p := &segmentMatches{segment: seg, columns: cols, docs: seg.DocNumbersLive()}
 	tr := termReader{dict: dict}
-	isCertain := p.filter(&tr, q)
+	isCertain := p.applyFilters(&tr, q)
 	words := make([][]tier, len(q.Words))
 	for i, w := range q.Words {
 		if err := ctx.Err(); err != nil {
 			return nil, unavailableError(err)
 		}
-		words[i] = tr.tiers(w)
+		words[i] = tr.findTiers(w)
 	}
 	p.filterWords(words, q.RequiredWords())
 	if tr.err != nil {
@@ -72,7 +72,7 @@ func (p *segmentMatches) filterWords(words [][]tier, minWords int) {
 		}
 		return
 	}
-	// some[i] contains the documents with more than i of the words so far.
+	// moreThan[i] contains the documents with more than i of the words so far.
 	moreThan := make([]*roaring.Bitmap, minWords)
 	for i := range moreThan {
 		moreThan[i] = roaring.New()
@@ -87,9 +87,9 @@ func (p *segmentMatches) filterWords(words [][]tier, minWords int) {
 	p.docs = moreThan[minWords-1]
 }
 
-// filter removes documents that do not pass the filters. It returns false if the remaining
+// applyFilters removes documents that do not pass the filters. It returns false if the remaining
 // documents must be verified.
-func (p *segmentMatches) filter(tr *termReader, q *search.Query) (isCertain bool) {
+func (p *segmentMatches) applyFilters(tr *termReader, q *search.Query) (isCertain bool) {
 	for _, t := range q.Tags() {
 		p.docs = roaring.And(p.docs, tr.docsWithTerm(string(tagKind)+t))
 	}
@@ -163,9 +163,9 @@ type termReader struct {
 	err  error
 }
 
-// tiers returns the matches of a word, most points first. A document may be in several tiers, but
+// findTiers returns the matches of a word, most points first. A document may be in several tiers, but
 // only its best tier counts.
-func (r *termReader) tiers(w string) []tier {
+func (r *termReader) findTiers(w string) []tier {
 	var wordTiers []tier
 	addTier := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {
 		if !docs.IsEmpty() {
@@ -180,12 +180,12 @@ func (r *termReader) tiers(w string) []tier {
 		startDocs := r.docsWithTerm(l.edge)
 		if len(l.grams) > 0 {
 			inside := r.docsWithAll(l.grams)
-			addTier(&l, search.KindInside, inside, l.gramIsProof)
-			if !l.edgeIsProof {
+			addTier(&l, search.KindInside, inside, l.isGramProof)
+			if !l.isEdgeProof {
 				startDocs = roaring.And(startDocs, inside)
 			}
 		}
-		addTier(&l, search.KindPrefix, startDocs, l.edgeIsProof)
+		addTier(&l, search.KindPrefix, startDocs, l.isEdgeProof)
 	}
 	slices.SortStableFunc(wordTiers, func(a, b tier) int {
 		if c := cmp.Compare(b.points, a.points); c != 0 || a.isCertain == b.isCertain {
@@ -216,8 +216,8 @@ func (r *termReader) docsWithAll(terms []string) *roaring.Bitmap {
 	return docs
 }
 
-// docsWithTerm returns the documents that have a term. The bitmap refers to the segment's memory and must
-// not be changed.
+// docsWithTerm returns the documents that have a term. The bitmap refers to the segment's memory
+// and must not be changed.
 func (r *termReader) docsWithTerm(term string) *roaring.Bitmap {
 	if r.err != nil {
 		return roaring.New()

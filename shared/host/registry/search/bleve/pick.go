@@ -42,7 +42,7 @@ func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 	return hits, err
 }
 
-// place is a search.Place with a weight in place of the rank.
+// place is a search.Place with the weight instead of the rank.
 type place struct {
 	weight   int
 	firstSeq uint64
@@ -71,9 +71,9 @@ type picker struct {
 	parts []*segmentMatches
 	// best contains the verified documents in order, up to limit.
 	best []candidate
-	// considered is the place down to which all documents were considered, or nil before the first
-	// round.
-	considered *place
+	// lastConsidered is the last place of the previous rounds, or nil in the first round. All
+	// documents up to this place were considered.
+	lastConsidered *place
 }
 
 const (
@@ -98,17 +98,17 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 				return nil, err
 			}
 			if len(p.best) == p.limit && !cand.ranksBefore(p.best[p.limit-1].place) {
-				return p.hits()
+				return p.collectHits()
 			}
 		}
 		if len(top) < size {
-			return p.hits()
+			return p.collectHits()
 		}
-		p.considered = &top[len(top)-1].place
+		p.lastConsidered = &top[len(top)-1].place
 	}
 }
 
-// nextCandidates returns the best documents after looked.
+// nextCandidates returns the best documents that were not considered yet.
 func (p *picker) nextCandidates(size int) []candidate {
 	h := make(candidateHeap, 0, min(size, 1024))
 	for _, part := range p.parts {
@@ -135,15 +135,15 @@ func (p *picker) nextCandidates(size int) []candidate {
 	return h
 }
 
-// bestPlace returns the best possible place of a document. It returns false if the document cannot be
-// on the page or was already considered.
+// bestPlace returns the best possible place of a document. It returns false if the document cannot
+// be on the page or was already considered.
 func (p *picker) bestPlace(part *segmentMatches, d uint32) (place, bool) {
 	cols := part.columns
-	if p.q.MaxPrice != nil && cols.price[d] > *p.q.MaxPrice || int(cols.scoreStep[d]) < search.ScoreStep(p.q.MinScore) {
+	if p.q.MaxPrice != nil && cols.prices[d] > *p.q.MaxPrice || int(cols.scoreSteps[d]) < search.ScoreStep(p.q.MinScore) {
 		return place{}, false
 	}
-	docPlace := place{p.q.Weight(int(part.points[d]), int(cols.scoreStep[d])), cols.firstSeqs[d]}
-	if p.considered != nil && !p.considered.ranksBefore(docPlace) {
+	docPlace := place{p.q.Weight(int(part.points[d]), int(cols.scoreSteps[d])), cols.firstSeqs[d]}
+	if p.lastConsidered != nil && !p.lastConsidered.ranksBefore(docPlace) {
 		return docPlace, false
 	}
 	return docPlace, part.uncertain[d] || p.after == nil || p.after.ranksBefore(docPlace)
@@ -155,7 +155,7 @@ func (p *picker) consider(cand candidate) error {
 		if err != nil || !ok {
 			return err
 		}
-		cand.weight = p.q.Weight(points, int(cand.part.columns.scoreStep[cand.doc]))
+		cand.weight = p.q.Weight(points, int(cand.part.columns.scoreSteps[cand.doc]))
 		if p.after != nil && !p.after.ranksBefore(cand.place) {
 			return nil
 		}
@@ -188,7 +188,7 @@ func (p *picker) verifyMatch(cand candidate) (points int, ok bool, err error) {
 	return points, ok, nil
 }
 
-func (p *picker) hits() ([]search.Hit, error) {
+func (p *picker) collectHits() ([]search.Hit, error) {
 	hits := make([]search.Hit, 0, len(p.best))
 	for _, cand := range p.best {
 		raw, err := cand.part.segment.DocID(uint64(cand.doc))

@@ -16,8 +16,8 @@ const (
 	repeatMark = "\x1d" // followed by the index of the same text in the first group
 )
 
-// encodeProof encodes the proof of an entry. Declared texts often repeat the capability, so a text of the
-// first group is stored only once.
+// encodeProof encodes the proof of an entry. Declared capabilities often repeat the card's
+// capability, so a text of the first group is stored only once.
 func encodeProof(e *search.Entry) []byte {
 	var b strings.Builder
 	texts := e.GroupTexts()
@@ -55,7 +55,7 @@ func parseProof(s string) (texts [search.GroupCount][]string) {
 // match.
 func matchProof(q *search.Query, s string) (sum int, ok bool) {
 	texts := parseProof(s)
-	declared := texts[search.Claimed]
+	declared := texts[search.GroupClaimed]
 	if !slices.ContainsFunc(declared, func(t string) bool { return strings.Contains(t, q.Text) }) && q.Text != "" {
 		return 0, false
 	}

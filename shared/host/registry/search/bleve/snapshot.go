@@ -14,8 +14,8 @@ import (
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 )
 
-// Snapshot writes the current state of the index as a tar of regular files. After they are
-// extracted into a directory, Open can open it. The index remains usable.
+// Snapshot writes the current state of the index as a tar of regular files. Open can open a
+// directory into which the tar was extracted. The index remains usable.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.whileOpen(func() (err error) {
 		r := x.scorch.CopyReader()
@@ -39,8 +39,8 @@ func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// segmentSizes returns the sizes of the segment files by name. It omits segments that are not persisted
-// yet, whose files may be incomplete.
+// segmentSizes returns the sizes of the segment files by name. It omits segments that are not
+// persisted yet, whose files may be incomplete.
 func segmentSizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {

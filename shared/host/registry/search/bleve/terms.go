@@ -28,8 +28,8 @@ const (
 	maxEdgeRunes = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
 )
 
-// entryTerms returns the terms of an entry. Frequencies are not used, so all terms share one immutable
-// value.
+// entryTerms returns the terms of an entry. Frequencies are not used, so all terms share one
+// immutable value.
 func entryTerms(e *search.Entry) index.TokenFrequencies {
 	t, present := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
@@ -44,12 +44,12 @@ func entryTerms(e *search.Entry) index.TokenFrequencies {
 				}
 			}
 			for k := search.MinInsideRunes(w); k <= gramRunes; k++ {
-				grams(w, k, func(s string) { t[wordTerm(gramKind, g, s)] = present })
+				forEachGram(w, k, func(s string) { t[wordTerm(gramKind, g, s)] = present })
 			}
 		}
 	}
 	for _, text := range e.DeclaredTexts() {
-		grams(text, 1, func(s string) { t[string(letterKind)+s] = present })
+		forEachGram(text, 1, func(s string) { t[string(letterKind)+s] = present })
 	}
 	for _, s := range e.NormalTags() {
 		t[string(tagKind)+s] = present
@@ -79,7 +79,7 @@ func firstRunes(s string, k int) string {
 	return ""
 }
 
-func grams(s string, k int, fn func(string)) {
+func forEachGram(s string, k int, fn func(string)) {
 	starts := make([]int, 0, len(s)+1)
 	for i := range s {
 		starts = append(starts, i)
@@ -91,16 +91,17 @@ func grams(s string, k int, fn func(string)) {
 }
 
 // lookup contains the terms that find possible matches of a word in one group. A document with all
-// grams may contain the word. A document that also has the edge may have a word that starts with
-// it.
+// grams may contain the word. A document that also has the edge may contain a longer word that
+// starts with the looked-up word.
 type lookup struct {
 	group int
 	word  string
 	stem  string // empty if the word has no other form
 	edge  string
 	grams []string // empty if the word is too short to match inside another word
-	// edgeIsProof means that the edge proves a match, and inside that the single gram does.
-	edgeIsProof, gramIsProof bool
+	// isEdgeProof means that the edge proves a match. isGramProof means that the single gram proves
+	// one.
+	isEdgeProof, isGramProof bool
 }
 
 func wordLookups(w string) (lookups [search.GroupCount]lookup) {
@@ -108,7 +109,7 @@ func wordLookups(w string) (lookups [search.GroupCount]lookup) {
 	stem, hasStem := search.StemOf(w)
 	for g := range lookups {
 		l := lookup{
-			group: g, edgeIsProof: runes <= maxEdgeRunes, gramIsProof: runes <= gramRunes,
+			group: g, isEdgeProof: runes <= maxEdgeRunes, isGramProof: runes <= gramRunes,
 			word: wordTerm(wordKind, g, w),
 			edge: wordTerm(edgeKind, g, firstRunes(w, min(runes, maxEdgeRunes))),
 		}
@@ -116,7 +117,7 @@ func wordLookups(w string) (lookups [search.GroupCount]lookup) {
 			l.stem = wordTerm(stemKind, g, stem)
 		}
 		if runes >= search.MinInsideRunes(w) {
-			grams(w, min(runes, gramRunes), func(s string) { l.grams = append(l.grams, wordTerm(gramKind, g, s)) })
+			forEachGram(w, min(runes, gramRunes), func(s string) { l.grams = append(l.grams, wordTerm(gramKind, g, s)) })
 		}
 		lookups[g] = l
 	}
@@ -127,10 +128,10 @@ func wordLookups(w string) (lookups [search.GroupCount]lookup) {
 // because a word is indexed only in its strongest group.
 type piece [search.GroupCount][]string
 
-// substringTerms returns the terms for a substring of a declared text: its letters and the grams of its
-// words. certain is true for a single letter, whose term proves a match.
+// substringTerms returns the terms for a substring of a declared text: its letters and the grams of
+// its words. isCertain is true for a single letter, whose term proves a match.
 func substringTerms(text string) (letters []string, parts []piece, isCertain bool) {
-	grams(text, 1, func(s string) { letters = append(letters, string(letterKind)+s) })
+	forEachGram(text, 1, func(s string) { letters = append(letters, string(letterKind)+s) })
 	for _, w := range search.Words(text) {
 		var p piece
 		for g, l := range wordLookups(w) {

@@ -1,9 +1,9 @@
 // Package live updates a search index from the registry's feed of changes and can rebuild it from
 // the feed.
 //
-// An index stores a mark, which is a position in the feed. The index contains all changes before
-// the mark, but changes of the last ReadOverlap before the mark may be missing. Concurrent writes
-// do not become visible in order, so each refresh reads the feed from ReadOverlap before the start
+// An index stores a mark, which is a position in the feed. The index contains all changes up to
+// ReadOverlap before the mark. Later changes may be missing, because concurrent writes do not
+// become visible in order. Each refresh therefore reads the feed from ReadOverlap before the start
 // of the previous refresh. The first refresh starts ReadOverlap before the mark.
 package live
 
@@ -20,20 +20,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ReadOverlap is the time before the mark at which reads start. It is longer than the lag of a store's
-// sparse index and the difference between hosts' clocks.
+// ReadOverlap is the time before the mark at which reads start. It is longer than the lag of a
+// store's sparse index and the difference between hosts' clocks.
 const ReadOverlap = 30 * time.Second
 
 const (
 	minRefreshInterval = time.Second
-	maxStale           = 5 * time.Second // age of the index at which a search waits for a refresh
+	maxIndexAge        = 5 * time.Second // age of the index at which a search waits for a refresh
 	pageSize           = 500             // registrations per read
 )
 
-// ChangeFeed returns registrations in the order of their last change, starting at since ("" for all).
-// *registry.Registry implements it.
+// ChangeFeed returns registrations in the order of their last change, starting at since ("" for
+// all). *registry.Registry implements it.
 type ChangeFeed interface {
-	Changes(ctx context.Context, since string, n int, cursor string) ([]registry.Registration, string, error)
+	Changes(ctx context.Context, since string, limit int, cursor string) ([]registry.Registration, string, error)
 }
 
 // Live updates one index. It is safe for concurrent use, but an index must have only one Live.
@@ -42,7 +42,7 @@ type Live struct {
 	feed           ChangeFeed
 	now            func() time.Time
 	lastRefresh    atomic.Pointer[time.Time] // start of the last successful refresh
-	writeToken     chan struct{}             // contains a token, which allows its owner to write and to use seen
+	writeToken     chan struct{}             // contains a token, which allows its owner to write and to use recentVersions
 	recentVersions map[identity.ID]indexedVersion
 }
 
@@ -59,14 +59,14 @@ func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
 }
 
 // Refresh updates the index unless it was updated within the last second. If another caller is
-// updating the index, Refresh waits for it if the index is at least maxStale old, and otherwise
-// returns nil immediately.
+// updating the index, Refresh returns nil immediately. It waits only if the index is at least
+// maxIndexAge old.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
 	if age < minRefreshInterval {
 		return nil
 	}
-	if age < maxStale {
+	if age < maxIndexAge {
 		select {
 		case <-l.writeToken:
 		default:

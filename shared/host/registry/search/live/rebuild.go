@@ -15,8 +15,8 @@ type Progress struct {
 	Listed        int // registrations that the index contains
 }
 
-// Rebuild fills an empty index with all listed vacants and sets its mark. If tell is not nil, it is
-// called after each page. A vacant that changes during Rebuild appears again later in the feed.
+// Rebuild fills an empty index with all listed vacants and sets its mark. If report is not nil, it
+// is called after each page. A vacant that changes during Rebuild appears again later in the feed.
 func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, report func(Progress)) error {
 	var p Progress
 	mark := ""

@@ -73,8 +73,8 @@ func (x *Index) sendEntries(ctx context.Context, b search.Batch) (changed bool, 
 	return changed, flush(0)
 }
 
-// sendBulk sends lines and checks the result of each line, because a bulk request succeeds even if all
-// its lines fail.
+// sendBulk sends lines and checks the result of each line, because a bulk request succeeds even if
+// all its lines fail.
 func (x *Index) sendBulk(ctx context.Context, lines []byte) error {
 	var resp struct {
 		Errors bool

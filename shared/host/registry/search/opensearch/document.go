@@ -19,9 +19,9 @@ func groupNames() []string {
 
 func newDocument(e *search.Entry) object {
 	d := object{
-		fieldJoined: e.FirstSeq,
-		fieldPrice:  e.Price,
-		fieldWeight: search.ScoreSteps + search.ScoreStep(e.Score),
+		fieldFirstSeq: e.FirstSeq,
+		fieldPrice:    e.Price,
+		fieldWeight:   search.ScoreSteps + search.ScoreStep(e.Score),
 	}
 	setIfNotEmpty(d, fieldTexts, e.DeclaredTexts())
 	setIfNotEmpty(d, fieldTag, exactValues(e.NormalTags()...))
@@ -55,8 +55,8 @@ func setIfNotEmpty(d object, field string, values []string) {
 	}
 }
 
-// exactValues returns values for exact comparison. Long values are replaced by their digest, because a
-// cluster refuses a document with a value of more than 32 KiB.
+// exactValues returns values for exact comparison. Long values are replaced by their digest,
+// because a cluster refuses a document with a value of more than 32 KiB.
 func exactValues(values ...string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

@@ -3,7 +3,7 @@ package opensearch
 // These are the fields of an entry. Each field that contains words exists once per group, with the
 // group's number as suffix.
 const (
-	fieldJoined        = "joined"
+	fieldFirstSeq      = "joined"
 	fieldPrice         = "price"
 	fieldWeight        = "weight"  // ScoreSteps + ScoreStep(score), a factor of the rank
 	fieldWords         = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
@@ -18,9 +18,9 @@ const (
 	markID    = "mark"
 )
 
-// gramAnalyzers contains the names of the analyzers by the length of their grams. The names are also the
-// names of a text's subfields. An analyzer returns all grams of one length with their positions, so
-// that a phrase matches consecutive grams.
+// gramAnalyzers contains the names of the analyzers by the length of their grams. The names are
+// also the names of a text's subfields. An analyzer returns all grams of one length with their
+// positions, so that a phrase matches consecutive grams.
 var gramAnalyzers = []string{"", "g1", "g2", "g3"}
 
 func indexBody(alias string, shards, replicas int) object {
@@ -31,7 +31,7 @@ func indexBody(alias string, shards, replicas int) object {
 		analyzers[name] = object{"type": "custom", "tokenizer": name}
 	}
 	properties := object{
-		fieldJoined:        object{"type": "long"},
+		fieldFirstSeq:      object{"type": "long"},
 		fieldPrice:         object{"type": "long"},
 		fieldWeight:        object{"type": "integer"},
 		fieldTag:           keywordField(nil),

@@ -5,10 +5,10 @@
 // # What the cluster does
 //
 // This package normalises texts and cuts them into words, because the text analysis of clusters
-// differs between versions and plugins. The cluster stores the words of an entry by group as
-// keywords, which it matches exactly and by prefix, and as trigrams with positions, which it
-// matches as phrases. Words in scripts without spaces are also stored as single letters and
-// bigrams. A substring query therefore reads a few postings lists and does not scan the dictionary.
+// differs between versions and plugins. For each group, the cluster stores the words of an entry as
+// keywords, for exact and prefix matches, and as trigrams with positions, for phrase matches. It
+// also stores words in scripts without spaces as single letters and bigrams. A substring query
+// therefore reads a few postings lists and does not scan the dictionary.
 //
 // A cluster has no atomic batches. Instead, only Apply refreshes the index, so writes remain
 // invisible until all are done, and the mark is written last. After a failed Apply, the old mark

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// queryTimeout is the time after which the cluster aborts a query. Its partial answer must not be used,
-// because it would look complete.
+// queryTimeout is the time after which the cluster aborts a query. Its partial answer must not be
+// used, because it would look complete.
 const queryTimeout = "3s"
 
 func (x *Index) Query(ctx context.Context, q search.Query) ([]search.Hit, error) {
@@ -65,7 +65,7 @@ type searchResponse struct {
 	} `json:"hits"`
 }
 
-// responseHit is one result. Sort contains its score and Joined.
+// responseHit is one result. Sort contains its score and fieldFirstSeq.
 type responseHit struct {
 	ID   string        `json:"_id"`
 	Sort []json.Number `json:"sort"`
@@ -78,8 +78,8 @@ func (h *responseHit) toHit(q *search.Query) (search.Hit, error) {
 		return out, fmt.Errorf("OpenSearch's hit %q at %v is not an entry", h.ID, h.Sort)
 	}
 	score, err := h.Sort[0].Float64()
-	joined, joinedErr := strconv.ParseUint(h.Sort[1].String(), 10, 64)
-	if err = errors.Join(err, joinedErr); err != nil {
+	firstSeq, seqErr := strconv.ParseUint(h.Sort[1].String(), 10, 64)
+	if err = errors.Join(err, seqErr); err != nil {
 		return out, fmt.Errorf("OpenSearch's hit %q: %w", h.ID, err)
 	}
 	copy(out.ID[:], id)
@@ -87,12 +87,12 @@ func (h *responseHit) toHit(q *search.Query) (search.Hit, error) {
 	if q.ByScore { // the score is then the field's value, which is ScoreSteps plus the step
 		weight -= search.ScoreSteps
 	}
-	out.Rank, out.FirstSeq = q.Rank(weight), joined
+	out.Rank, out.FirstSeq = q.Rank(weight), firstSeq
 	return out, nil
 }
 
-// searchBody returns the body of a search request. A hit's score is the points of the words times the
-// weight. It is an integer below 2^21, so a 32-bit float represents it exactly.
+// searchBody returns the body of a search request. A hit's score is the points of the words times
+// the weight. It is an integer below 2^21, so a 32-bit float represents it exactly.
 func searchBody(q *search.Query) object {
 	must, filter := wordClauses(q), filterClauses(q)
 	switch {
@@ -108,7 +108,7 @@ func searchBody(q *search.Query) object {
 			"field_value_factor": object{"field": fieldWeight},
 			"boost_mode":         "multiply",
 		}},
-		"sort":             []any{object{"_score": "desc"}, object{fieldJoined: "asc"}},
+		"sort":             []any{object{"_score": "desc"}, object{fieldFirstSeq: "asc"}},
 		"size":             q.Limit,
 		"_source":          false,
 		"track_total_hits": false,
@@ -124,8 +124,8 @@ func searchBody(q *search.Query) object {
 	return body
 }
 
-// wordClauses returns one clause per word, which scores the best match of the word. If not all words must
-// match, words returns a single clause that requires a minimum number of them.
+// wordClauses returns one clause per word, which scores the best match of the word. If not all
+// words must match, wordClauses returns a single clause that requires a minimum number of them.
 func wordClauses(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var clauses []any
@@ -163,8 +163,8 @@ func matchClauses(w, group string) (m [search.KindCount]object) {
 	return m
 }
 
-// containsClause returns a clause that matches a field if it contains text. The clause searches for the grams
-// of text in sequence.
+// containsClause returns a clause that matches a field if it contains text. The clause searches for
+// the grams of text in sequence.
 func containsClause(field, text string) object {
 	return object{"match_phrase": object{field: text}}
 }
@@ -174,7 +174,7 @@ func constantScore(filter object, boost int) object {
 }
 
 // entryClause returns a clause that excludes the document of the mark.
-func entryClause() object { return object{"exists": object{"field": fieldJoined}} }
+func entryClause() object { return object{"exists": object{"field": fieldFirstSeq}} }
 
 func filterClauses(q *search.Query) []any {
 	clauses := []any{entryClause()}

@@ -45,9 +45,9 @@ func (e *responseError) Error() string {
 	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
 }
 
-// sendJSON sends body as JSON and stores the decoded response in the value that into points to. body and
-// into may be nil. All errors are Unavailable, because the caller cannot correct a request that
-// this package has built.
+// sendJSON sends body as JSON and stores the decoded response in the value that result points to.
+// body and result may be nil. All errors are Unavailable, because the caller cannot correct a
+// request that this package has built.
 func (x *Index) sendJSON(ctx context.Context, method, path string, params url.Values, body any, result any) error {
 	var text []byte
 	if body != nil {
@@ -102,8 +102,8 @@ func parseErrorResponse(status int, text []byte) *responseError {
 	return e
 }
 
-// maxResponseBytes limits a response in bytes. It is far larger than a page of hits or the response to a
-// batch.
+// maxResponseBytes limits a response in bytes. It is far larger than a page of hits or the response
+// to a batch.
 const maxResponseBytes = 16 << 20
 
 // limitedTransport limits the size of responses.

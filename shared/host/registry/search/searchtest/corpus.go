@@ -25,7 +25,8 @@ type Corpus struct {
 
 const (
 	vocabularySize = 40000
-	// newWordShare is the share of words that are not in the vocabulary, for example names and versions.
+	// newWordShare is the share of words that are not in the vocabulary, for example names and
+	// versions.
 	newWordShare = 0.01
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// kindWeights is the table in the documentation of package search, with a row per group of texts and a
-// column per kind of match.
+// kindWeights is the table in the documentation of package search, with a row per group of texts
+// and a column per kind of match.
 var kindWeights = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
 // Scan answers a query by reading every entry. It is slow. It shares with indexes only the code

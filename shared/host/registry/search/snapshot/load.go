@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Load unpacks the newest version into a new directory in Config.WorkDir and returns its path. The
+// Load unpacks the newest version into a new directory in Config.Dir and returns its path. The
 // caller must remove the directory. If no version was published, it returns the zero Version and
 // "". If the archive does not match its manifest, the error is of kind Damaged and the manifest's
 // Version is returned, so that a rebuilt index can replace it.

@@ -22,7 +22,7 @@ import (
 // error may leave an unreferenced archive, which a later Publish removes after an hour.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
 	// The time is read before the upload, which may be slow. Archives that other publishers upload
-	// during this time are therefore too new for sweep.
+	// during this time are therefore too new for removeOrphans.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -33,13 +33,13 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
 			// No manifest names this archive, so it is never loaded. If the deletion fails, a later
-			// sweep removes the archive.
+			// Publish removes the archive.
 			_ = s.cfg.Blobs.Delete(ctx, m.Archive)
 		}
 		return Version{}, err
 	}
 	s.newestTag.record(v.Tag, s.cfg.Now())
-	// An error is ignored, because the publication is complete and a later sweep finds the
+	// An error is ignored, because the publication is complete and a later Publish removes the
 	// remaining orphans.
 	_ = s.removeOrphans(ctx, m.Archive, now)
 	return v, nil
@@ -62,7 +62,7 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 	m.Archive = Prefix + hex.EncodeToString(name[:]) + archiveSuffix
 	file, err := os.CreateTemp(s.cfg.Dir, "out-*"+archiveSuffix)
 	if err != nil {
-		return Manifest{}, problem.Wrap(problem.Internal, err, "no place for the archive")
+		return Manifest{}, problem.Wrap(problem.Internal, err, "cannot create a file for the archive")
 	}
 	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }()
 	sum := sha256.New()

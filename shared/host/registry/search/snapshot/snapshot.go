@@ -23,8 +23,8 @@ const Prefix = "search/"
 
 const manifestKey = Prefix + "manifest.json"
 
-// CheckInterval is the interval at which Newer reads the manifest. If thousands of processes read it
-// every second, the reads would cost more than the index.
+// CheckInterval is the interval at which HasNewer reads the manifest. If thousands of processes
+// read it every second, the reads would cost more than the index.
 const CheckInterval = 10 * time.Second
 
 const (
@@ -40,7 +40,7 @@ type Source interface {
 	// Snapshot writes a consistent state of the index as a tar of regular files.
 	Snapshot(ctx context.Context, w io.Writer) error
 	// Mark returns the position in the feed of changes that the index has reached. The archive also
-	// contains it. The copy in the manifest is only informative.
+	// contains the mark. The mark in the manifest is only informative.
 	Mark(ctx context.Context) (string, error)
 	Count(ctx context.Context) (int, error)
 }
@@ -51,8 +51,8 @@ type Version struct {
 	Tag      string // tag of the manifest
 }
 
-// ErrOvertaken is returned if another process published a version after base. The caller should
-// load the new version, update it and publish again.
+// ErrOvertaken is returned if another process published a version after the base of a Publish. The
+// caller should load the new version, update it and publish again.
 var ErrOvertaken = errors.New("another indexer has published a snapshot concurrently")
 
 // Config configures Snapshots. All fields are required.

@@ -196,7 +196,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	newer := func(want bool, asked int) {
 		t.Helper()
 		h.blobs.calls = nil
-		got, err := reader.Newer(t.Context(), held)
+		got, err := reader.HasNewer(t.Context(), held)
 		if err != nil || got != want || len(h.blobs.calls) != asked {
 			t.Errorf("Newer() = %t, %v with %v, want %t with %d requests", got, err, h.blobs.calls, want, asked)
 		}
@@ -216,7 +216,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 
 	h.now = h.now.Add(10 * time.Second)
 	h.blobs.calls, h.blobs.at, h.blobs.ever = nil, 0, true
-	if _, err := reader.Newer(t.Context(), held); !problem.Is(err, problem.Unavailable) {
+	if _, err := reader.HasNewer(t.Context(), held); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Newer() of a host in trouble = %v, want Unavailable", err)
 	}
 	newer(false, 0)

@@ -22,10 +22,11 @@ func (w *tagCache) record(tag string, readTime time.Time) {
 	w.lastRead, w.tag = readTime, tag
 }
 
-// Newer reports whether a version other than held is published. It reads the manifest at most once
-// per CheckInterval and otherwise repeats its last result, so it can be called before every query. A
-// failed read also delays the next one, so that a failing store does not get more requests.
-func (s *Snapshots) Newer(ctx context.Context, loaded Version) (bool, error) {
+// HasNewer reports whether a version other than loaded is published. It reads the manifest at most
+// once per CheckInterval and otherwise repeats its last result, so it can be called before every
+// query. A failed read also delays the next one, so that a failing store does not get more
+// requests.
+func (s *Snapshots) HasNewer(ctx context.Context, loaded Version) (bool, error) {
 	now := s.cfg.Now()
 	s.newestTag.mu.Lock()
 	if elapsed := now.Sub(s.newestTag.lastRead); elapsed >= 0 && elapsed < CheckInterval {

@@ -8,18 +8,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The lines
-// of such requests are limited. Lines of failed requests have their own limit, so that a flood cannot hide
-// a failure. The next line of the same kind includes the counts of the suppressed lines.
+// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The
+// lines of such requests are limited. Lines of failed requests have their own limit, so that a
+// flood cannot hide a failure. The next line of the same kind includes the counts of the suppressed
+// lines.
 const (
 	LimitedLinesPerSecond = 0.5 // lines per second of each kind
 	LimitedLineBurst      = 60  // lines at once
 )
 
-// lineLimiter limits the lines of requests that wrote no data. A nil quiet has no limit.
+// lineLimiter limits the lines of requests that wrote no data. A nil lineLimiter has no
+// limit.
 type lineLimiter struct {
 	mu    sync.Mutex
-	kinds [2]lineKind // other requests, failed requests
+	kinds [2]lineKind // for requests that did not fail, for failed requests
 }
 
 type lineKind struct {
@@ -34,18 +36,18 @@ type requestSummary struct {
 }
 
 // allow reports whether a request's line may be written, and returns the suppressed requests that
-// the line must summarize. If the line may not be written, take adds the request to the suppressed
+// the line must summarize. If the line may not be written, allow adds the request to the suppressed
 // requests. The line of a request that wrote data is never suppressed, because the write limits of
 // the tables bound the number of such requests.
-func (q *lineLimiter) allow(c Counts, o problem.Outcome, timestamp time.Time) (summary requestSummary, ok bool) {
-	if q == nil || c.Writes > 0 {
+func (l *lineLimiter) allow(c Counts, o problem.Outcome, timestamp time.Time) (summary requestSummary, ok bool) {
+	if l == nil || c.Writes > 0 {
 		return requestSummary{}, true
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	k := &q.kinds[0]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.kinds[0]
 	if o == problem.Failed {
-		k = &q.kinds[1]
+		k = &l.kinds[1]
 	}
 	k.bucket.Fill(LimitedLinesPerSecond, timestamp)
 	if k.bucket.Spent+1 <= LimitedLineBurst {

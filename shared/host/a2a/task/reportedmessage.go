@@ -12,8 +12,8 @@ type ReportedMessage struct {
 	Text string
 }
 
-// ReportedMessagesOf returns the earlier messages that the caller of e's turn reports, oldest first. If the
-// caller reports no messages, ok is false and the turn uses the vacant's memory.
+// ReportedMessagesOf returns the earlier messages that the caller of e's turn reports, oldest
+// first. If the caller reports no messages, ok is false and the turn uses the vacant's memory.
 func ReportedMessagesOf(ctx context.Context, e *envelope.Envelope) (reported []ReportedMessage, ok bool) {
 	m, _ := ctx.Value(messagesKey{}).(turnMessages)
 	if !m.belongsTo(e) {

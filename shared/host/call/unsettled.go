@@ -39,7 +39,7 @@ func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
 // settleAndAnswer settles a call and answers it. If the settlement may be uncertain, the answer is
 // first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is
 // uncertain, the next resend or the sweeper retries the settlement. If this process can no longer
-// answer the call, closed is true.
+// answer the call, isTooLate is true.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isTooLate bool, err error) {
 	elapsed := func() time.Duration { return h.Now().Sub(start) }
 	var charge answerCharge
@@ -54,8 +54,8 @@ func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow,
 	return h.storeAnswer(ctx, r, row, tip, msg, elapsed, charge)
 }
 
-// settleCharge asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of kind
-// Unavailable, or an *settlementError.
+// settleCharge asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of
+// kind Unavailable, or an *settlementError.
 func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, isRetry bool) (charge FinalCharge, err error) {
 	if row.PaidBy == Unpriced {
 		return charge, nil
@@ -101,12 +101,12 @@ const (
 	unsettledHasCut
 )
 
-// voidMarkerLifetime is the lifetime of the empty document that marks a voided call. It must exceed the
-// longest behaviour.
+// voidMarkerLifetime is the lifetime of the empty document that marks a voided call. It must exceed
+// the longest behaviour.
 const voidMarkerLifetime = 48 * time.Hour
 
-// storeUnsettled stores an unsettled answer, sealed, and returns the version of its document. If the call has
-// been voided, or already has an unsettled answer, keep returns 0.
+// storeUnsettled stores an unsettled answer, sealed, and returns the version of its document. If
+// the call has been voided, or already has an unsettled answer, it returns 0.
 func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, duration time.Duration) (uint64, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -144,9 +144,10 @@ func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, 
 	return 0, h.unavailableError(err)
 }
 
-// unsettledVoidWrite returns a write for the commit that voids a call whose settlement may be uncertain. The
-// write conflicts with the write of a concurrent keep. If the call has an unsettled answer and
-// final is not set, the call cannot be voided, and the error is ErrUncertain.
+// unsettledVoidWrite returns a write for the commit that voids a call whose settlement may be
+// uncertain. The write conflicts with the write of a concurrent storeUnsettled. If the call has an
+// unsettled answer and isFinal is not set, the call cannot be voided, and the error is
+// ErrUncertain.
 func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, isFinal bool) (store.Write, error) {
 	key := unsettledKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
@@ -161,9 +162,9 @@ func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRo
 	return store.Delete{Key: key, IfVersion: doc.Version}, nil
 }
 
-// retrySettlement retries the settlement of an unsettled answer and decides its request. If the request
-// has no unsettled answer, it returns undecided. If the settlement is still uncertain, the error is
-// ErrUncertain.
+// retrySettlement retries the settlement of an unsettled answer and decides its request. If the
+// request has no unsettled answer, it returns undecided. If the settlement is still uncertain, the
+// error is ErrUncertain.
 func (h *Host) retrySettlement(ctx context.Context, pair Pair, row *RequestRow) (resolution, error) {
 	if !h.allowsLateSettlement(row) {
 		return undecided, nil
@@ -227,22 +228,22 @@ type unsettledAnswer struct {
 func (h *Host) openUnsettled(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (answer unsettledAnswer, err error) {
 	d := &reader{b: doc.Data}
 	format := d.readByte()
-	answer.duration = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	answer.duration = time.Duration(d.readUvarint(math.MaxInt32)) * time.Millisecond
 	flags := d.readByte()
 	if flags&unsettledHasUsage != 0 {
-		answer.usage = d.usage()
+		answer.usage = d.readUsage()
 	}
 	if flags&unsettledHasCut != 0 {
-		answer.cutReason = d.cutReason()
+		answer.cutReason = d.readCutReason()
 	}
-	text := d.text()
+	text := d.readText()
 	if d.bad || format != unsettledFormat || flags > unsettledHasUsage|unsettledHasCut {
 		return answer, h.damagedError(pair.Responses(), fmt.Errorf("%w: the unsettled answer to request %d", errInvalidRow, row.Position))
 	}
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return answer, err // only the message and the tools are missing in k
+		return answer, err // only the message and the tools are missing in answer
 	case err != nil:
 		return answer, h.unavailableError(err)
 	}

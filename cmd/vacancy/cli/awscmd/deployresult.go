@@ -44,7 +44,7 @@ type deployResult struct {
 	UnconfirmedMail *mailResult         `json:"unconfirmed_mail,omitempty"`
 
 	callSeq      int64
-	nextCommands []string // next commands
+	nextCommands []string
 }
 
 func (r deployResult) Print(w io.Writer) {
@@ -71,9 +71,9 @@ type mailResult struct {
 	Fix       string   `json:"fix"` // a command
 }
 
-// finish makes the deployed stacks usable: it writes this machine's record of the stage, creates the
-// operator key, sets the host's URL and makes a first call.
-func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
+// setUpHost makes the deployed stacks usable: it writes this machine's record of the stage, creates
+// the operator key, sets the host's URL and makes a first call.
+func (d *deployment) setUpHost(ctx context.Context, changes []stackChange) error {
 	if err := readURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}
-	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed, Warnings: d.accountWarnings}
+	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changes, Warnings: d.accountWarnings}
 	r.nextCommands = []string{d.FormatCommand("list --host aws --stage %s", r.Stage), d.FormatCommand("tail --stage %s", r.Stage)}
 	if r.Changes == nil {
 		r.Changes = []stackChange{}
@@ -151,8 +151,8 @@ func readURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record)
 	return nil
 }
 
-// ensureOperatorKey creates the host's operator key if the host never had one. Otherwise it checks that
-// this machine has the key.
+// ensureOperatorKey creates the host's operator key if the host never had one. Otherwise it checks
+// that this machine has the key.
 func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) {
 	if d.rec.OperatorKey == "" {
 		envKey, err := kit.ParseOperatorKey(d.Env["VACANCY_OPERATOR_KEY"])
@@ -190,11 +190,12 @@ func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) 
 	return nil, err
 }
 
-// firstAnswerTimeout limits the time until a new host answers. CloudFront's name must propagate, and Lambda
-// must start new functions.
+// firstAnswerTimeout limits the time until a new host answers. CloudFront's name must propagate,
+// and Lambda must start new functions.
 const firstAnswerTimeout = 3 * time.Minute
 
-// callHello sets the host's URL and calls the vacant hello. If there is no vacant to call, it sets r.NoCall.
+// callHello sets the host's URL and calls the vacant hello. If there is no vacant to call, it
+// sets r.NoCallReason.
 func (d *deployment) callHello(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
 	defer cancel()
@@ -246,15 +247,14 @@ func retryUnavailable(ctx context.Context, try func() error) error {
 		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.DeadlineExceeded) {
 			return err
 		}
-		if cloud.Wait(ctx, 3*time.Second) != nil {
+		if cloud.Sleep(ctx, 3*time.Second) != nil {
 			return err
 		}
 	}
 }
 
-// ensureHello returns the vacant to call, or nil and a reason if there is none. It creates the vacant if
-// the host has no vacants. It does not return a person's own vacants, which may cost money and would
-// get a call from a stranger.
+// ensureHello returns the vacant hello, or nil and a reason if hello cannot be called. If the host has no vacants, it
+// creates hello. It does not return another vacant, which may cost money and would get a call from a stranger.
 func (d *deployment) ensureHello(ctx context.Context, adminClient *admin.Client) (*admin.Vacant, string, error) {
 	v, err := admin.ShowVacant.Call(ctx, adminClient, admin.VacantRef{Vacant: helloName})
 	if err == nil {

@@ -17,8 +17,8 @@ import (
 // for the operator, the deletion of expired data and running calls.
 func MinFreeBytes(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
-// spaceCheckInterval is the time for which a check of the disk is cached. A host writes at most about 100 MB
-// in this time, which fits into the space below MinFreeBytes.
+// spaceCheckInterval is the time for which a check of the disk is cached. A host writes at most
+// about 100 MB in this time, which fits into the reserve of MinFreeBytes.
 const spaceCheckInterval = 5 * time.Second
 
 // diskMonitor watches the free space of the data directory's disk.
@@ -29,7 +29,7 @@ type diskMonitor struct {
 	mu        sync.Mutex
 	lastCheck time.Time // time of the last check, or zero
 	freeBytes int64     // free bytes at the last check
-	isLow     bool      // free is less than MinFreeBytes
+	isLow     bool      // freeBytes is less than MinFreeBytes
 }
 
 func (d *diskMonitor) check() error {
@@ -48,8 +48,8 @@ func (d *diskMonitor) check() error {
 // retryAfterSeconds is the Retry-After value in seconds for refused writes.
 const retryAfterSeconds = 60
 
-// refuseWrites refuses requests that may write while the disk has too little space. It accepts revocations
-// and payments, because they are small and urgent.
+// refuseWrites refuses requests that may write while the disk has too little space. It accepts
+// revocations and payments, because they are small and urgent.
 func (d *diskMonitor) refuseWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions

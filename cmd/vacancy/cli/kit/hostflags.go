@@ -81,7 +81,8 @@ func DataArg(data string) string {
 
 func ShellWord(s string) string { return snippet.ShellWord(s) }
 
-// FindRemoteHost returns the remote host that the flags choose, or nil if they choose a data directory.
+// FindRemoteHost returns the remote host that the flags choose, or nil if they choose a data
+// directory.
 func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 	host := cmp.Or(where.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
@@ -130,8 +131,8 @@ func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 	return &RemoteHost{Stage: record.Stage, Record: record, envKey: envKey}, err
 }
 
-// RequireURL returns url unless it is empty. If url is empty, the returned error says why the host's
-// record lacks it.
+// RequireURL returns url unless it is empty. If url is empty, the returned error says why the
+// host's record lacks it.
 func (h *RemoteHost) RequireURL(url string) (string, error) {
 	if url != "" {
 		return url, nil
@@ -177,15 +178,15 @@ func parseHostURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Hostname() == "", u.Opaque != "", u.RawQuery != "", u.ForceQuery, u.Fragment != "":
-		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "local, aws, or http(s)://HOST with a path at most", Got: fmt.Sprintf("%.200q", s)}
+		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "local, aws, or http(s)://HOST with an optional path", Got: fmt.Sprintf("%.200q", s)}
 	case u.User != nil:
 		return "", &problem.Error{Kind: problem.Usage, Field: "--host", Want: "a URL without user and password", Got: "one with them"}
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// ParseOperatorKey parses the operator's key in the environment. Its errors do not quote the value, because
-// the value may be most of a key.
+// ParseOperatorKey parses the operator's key in the environment. Its errors do not quote the value,
+// because the value may be most of a key.
 func ParseOperatorKey(s string) (stage.Key, error) {
 	s = strings.TrimSpace(s)
 	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {

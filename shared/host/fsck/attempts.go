@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// attemptStart is the start of a child's attempt, which counts for the parent.
+// attemptStart is the start of a child's attempt to graduate. It counts toward its parent's limit.
 type attemptStart struct {
 	parent    identity.ID // parent that signed the request
 	startedAt int64       // Unix microseconds
 }
 
-// collectAttempts records a child's attempts for the parent in its manifest. If the manifest is
-// unreadable, which another check reports, it uses the parent that signed the request.
+// collectAttempts records a child's attempts under the parent that the child's manifest names. If
+// the manifest is missing or unreadable, it uses the parent that signed the request.
 func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []attemptStart) error {
 	if len(starts) == 0 {
 		return nil
@@ -32,16 +32,16 @@ func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []a
 		if err == nil && parseErr == nil && d.Version > 0 {
 			t.parent = m.Manifest.ParentID
 		}
-		r.gate.attemptsByParent[t.parent] = append(r.gate.attemptsByParent[t.parent], t.startedAt)
+		r.gate.startsByParent[t.parent] = append(r.gate.startsByParent[t.parent], t.startedAt)
 	}
 	return nil
 }
 
 func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error {
-	// The window must contain exactly the attempts of the parent's children. Otherwise the parent
-	// could begin too many attempts, or too few.
+	// A missing start time would let the parent's children begin too many attempts, and an excess
+	// one too few.
 	k := graduation.AttemptWindowKey(parent)
-	d, err := r.document(ctx, k)
+	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return err
 	}
@@ -49,17 +49,18 @@ func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error 
 	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.reportDamage(k, Document, "the start times of attempts to graduate", err)
 	}
-	switch excess, missing := matchAttempts(window.StartTimes, r.gate.attemptsByParent[parent]); {
+	switch excess, missing := matchAttempts(window.StartTimes, r.gate.startsByParent[parent]); {
 	case excess > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", excess)))
+		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", excess)))
 	case missing > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "a start time for each attempt of the last day", fmt.Sprintf("no time for %d", missing)))
+		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "a start time for each attempt of the last day", fmt.Sprintf("no time for %d", missing)))
 	}
 	return nil
 }
 
-// matchAttempts returns the number of listed times without an attempt, and the number of unlisted attempts
-// whose times cannot have been removed because of their age.
+// matchAttempts returns the number of listed times without an attempt (excess) and the number of
+// attempts without a listed time (missing). It does not count an attempt whose time may have been
+// removed because of its age.
 func matchAttempts(listed, starts []int64) (excess, missing int) {
 	unmatched, newest := slices.Clone(starts), int64(math.MinInt64)
 	for _, start := range listed {

@@ -11,7 +11,7 @@ import (
 
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// FormatTime formats a time for people, in UTC like the days of budgets and text keys.
+// FormatTime formats a time for people in UTC, the time zone of budgets and text keys.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // Plural formats a number with its noun, which ends with s for every number but 1.
@@ -29,14 +29,15 @@ func Truncate(s string, n int) string {
 	return s
 }
 
-// MaxShownText and MaxShownCause limit the printed characters of a message and of a failure's cause.
+// MaxShownText and MaxShownCause limit the printed characters of a message and of a failure's
+// cause.
 const (
 	MaxShownText  = 160
 	MaxShownCause = 1200
 )
 
-// OmittedToolLines returns lines about the tools that are not offered to an agent: one line for each
-// reason, with the change that would make the tools available.
+// OmittedToolLines returns lines about the tools that are not offered to an agent: one line for
+// each reason, with the change that would make the tools available.
 func OmittedToolLines(l call.OmittedTools) (lines []string) {
 	type group struct{ reason, change string }
 	var groups []group

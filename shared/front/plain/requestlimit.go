@@ -21,8 +21,8 @@ var (
 	listLimit   = requestLimit{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )
 
-// requestLimit limits the concurrent requests of one kind per sender and per vacant. The strings are parts
-// of its refusals.
+// requestLimit limits the concurrent requests of one kind per sender and per vacant. The strings
+// are parts of its refusals.
 type requestLimit struct {
 	perSender, perVacant int
 	requestKind          string
@@ -30,22 +30,22 @@ type requestLimit struct {
 	retryAfter           string // Retry-After of a refusal, in seconds
 }
 
-// maxLineTime limits how long a request waits in line for another request to end. The limit is short
-// because refused clients retry.
-const maxLineTime = 10 * time.Second
+// maxAcquireWait limits how long a request waits in line for another request to end. The limit is
+// short because refused clients retry.
+const maxAcquireWait = 10 * time.Second
 
 // RequestLimiter counts the concurrent requests of one kind.
 type RequestLimiter struct {
 	requestLimit
-	maxLineTime   time.Duration
-	mu            sync.Mutex
-	activeCounts  map[any]int   // active requests by owner, address or vacant
-	waitingCounts map[any]int   // waiting requests by the same keys
-	freed         chan struct{} // closed when a request ends while other requests wait
+	maxAcquireWait time.Duration
+	mu             sync.Mutex
+	activeCounts   map[any]int   // active requests by owner, address or vacant
+	waitingCounts  map[any]int   // waiting requests by the same keys
+	requestEnded   chan struct{} // closed when a request ends while other requests wait
 }
 
-func newRequestLimiter(b requestLimit) *RequestLimiter {
-	return &RequestLimiter{requestLimit: b, maxLineTime: maxLineTime, activeCounts: map[any]int{}, waitingCounts: map[any]int{}, freed: make(chan struct{})}
+func newRequestLimiter(limit requestLimit) *RequestLimiter {
+	return &RequestLimiter{requestLimit: limit, maxAcquireWait: maxAcquireWait, activeCounts: map[any]int{}, waitingCounts: map[any]int{}, requestEnded: make(chan struct{})}
 }
 
 // Run calls run unless the caller's sender or vacant has reached its limit. A request for the
@@ -66,12 +66,12 @@ func (l *RequestLimiter) Run(c *Caller, run func() error) error {
 	return &retryableError{problem.New(problem.TooManyRequests, "you have %d %s; %s", l.perSender, l.requestKind, advice), l.retryAfter}
 }
 
-// RunInLine calls run as Hold does, but if a limit is reached, it first waits up to maxLineTime for
-// another request to end. It is for requests whose clients wait for an answer anyway. The limits
-// for active requests also apply, separately, to the waiting requests.
-func (l *RequestLimiter) RunInLine(ctx context.Context, c *Caller, run func() error) error {
+// RunOrWait is like Run, but if a limit is reached, it first waits up to maxAcquireWait for another
+// request to end. It is for requests whose clients wait for an answer anyway. As many requests may
+// wait as may be active.
+func (l *RequestLimiter) RunOrWait(ctx context.Context, c *Caller, run func() error) error {
 	sender, vacant := countKeys(c)
-	release, fullKey := l.acquireInLine(ctx, sender, vacant)
+	release, fullKey := l.acquireOrWait(ctx, sender, vacant)
 	if release != nil {
 		defer release()
 		return run()
@@ -97,13 +97,13 @@ func countKeys(c *Caller) (sender, vacant any) {
 	return sender, vacant
 }
 
-// WaitLimiter returns the counter for requests that wait for one answer of the caller's vacant. A slow
-// vacant's requests count as streams, because they occupy as much.
+// WaitLimiter returns the limiter for requests that wait for one answer of the caller's vacant. A
+// slow vacant's requests count as streams, because they occupy as much.
 func (c *Caller) WaitLimiter() *RequestLimiter {
 	if c.IsSlow() {
-		return c.s.Streams
+		return c.service.Streams
 	}
-	return c.s.Answers
+	return c.service.Answers
 }
 
 // retryableError is a refusal with a Retry-After value in seconds.
@@ -122,26 +122,26 @@ func CheckNewPair(ctx context.Context) error {
 	return nil
 }
 
-func (l *RequestLimiter) acquireInLine(ctx context.Context, sender, vacant any) (release func(), fullKey any) {
+func (l *RequestLimiter) acquireOrWait(ctx context.Context, sender, vacant any) (release func(), fullKey any) {
 	if release, fullKey = l.acquire(l.activeCounts, sender, vacant); release != nil {
 		return release, nil
 	}
-	leaveLine, _ := l.acquire(l.waitingCounts, sender, vacant)
-	if leaveLine == nil {
+	stopWaiting, _ := l.acquire(l.waitingCounts, sender, vacant)
+	if stopWaiting == nil {
 		return nil, fullKey
 	}
-	defer leaveLine()
-	timeout := time.NewTimer(l.maxLineTime)
+	defer stopWaiting()
+	timeout := time.NewTimer(l.maxAcquireWait)
 	defer timeout.Stop()
 	for {
 		l.mu.Lock()
-		freed := l.freed
+		requestEnded := l.requestEnded
 		l.mu.Unlock()
 		if release, fullKey = l.acquire(l.activeCounts, sender, vacant); release != nil {
 			return release, nil
 		}
 		select {
-		case <-freed:
+		case <-requestEnded:
 		case <-timeout.C:
 			return nil, fullKey
 		case <-ctx.Done():
@@ -150,8 +150,8 @@ func (l *RequestLimiter) acquireInLine(ctx context.Context, sender, vacant any) 
 	}
 }
 
-// acquire counts a request in the map in, and returns the function that ends the count. If a key has
-// reached its limit, free is nil and full is the key. vacant may be nil.
+// acquire counts a request in counts, and returns the function that ends the count. If a key has
+// reached its limit, release is nil and fullKey is the key. vacant may be nil.
 func (l *RequestLimiter) acquire(counts map[any]int, sender, vacant any) (release func(), fullKey any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +176,8 @@ func (l *RequestLimiter) acquire(counts map[any]int, sender, vacant any) (releas
 			}
 		}
 		if len(l.waitingCounts) > 0 {
-			close(l.freed)
-			l.freed = make(chan struct{})
+			close(l.requestEnded)
+			l.requestEnded = make(chan struct{})
 		}
 	}, nil
 }

@@ -27,18 +27,18 @@ func printPartial(a *kit.App, ctx context.Context, f graduateFlags, name string)
 	if err != nil {
 		return err
 	}
-	self := party{id: local.ID(), local: local}
+	self := party{id: local.ID(), localIdentity: local}
 	bundle, err := local.Bundle(ctx)
 	if err != nil {
 		return err
 	}
 	m := bundle.Manifest
 	if f.manifestFile != "" {
-		given, err := readManifest(f.manifestFile)
+		fileManifest, err := readManifest(f.manifestFile)
 		if err != nil {
 			return err
 		}
-		m = &given
+		m = &fileManifest
 	}
 	if m == nil {
 		return kit.WithHint(problem.New(problem.Usage, "%s has no manifest here, so its parent is unknown", local.Name), "--manifest FILE; the host's operator gets the file with vacancy manifest CHILD --json")

@@ -32,8 +32,9 @@ func MarkServed(dir string) error {
 	return os.WriteFile(filepath.Join(dir, startRecordFile), append(b, '\n'), 0o600)
 }
 
-// StartHint returns a hint with the command that starts the host in the directory of --data. The
-// command is serve if serve has run in the directory, because dev would give cards another address.
+// StartHint returns a hint with the command that starts the host in the directory of --data. If
+// serve has run in the directory, the command is serve, because dev would change the address in
+// cards.
 func (a *App) StartHint(data string) string {
 	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
 		return a.FormatCommand("serve%s, with the flags of its last start", DataArg(data))

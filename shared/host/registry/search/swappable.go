@@ -13,7 +13,7 @@ type SwappableIndex struct {
 
 func NewSwappable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
-// Replace waits for running methods, calls by with the current index, and then uses the returned
+// Replace waits for running methods, calls swap with the current index, and then uses the returned
 // index. The returned index must not be nil, even with an error.
 func (r *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
 	r.mu.Lock()

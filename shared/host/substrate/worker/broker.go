@@ -1,17 +1,18 @@
-// Package worker is a substrate whose turns are run by workers. A worker is a remote program that leases a turn: it gets
-// the turn for LeaseDuration and renews the lease while it works. The process that runs a call uses Infer, which offers a
-// turn and supervises its lease. Workers use the methods Lease, Renew, Append and Finish of a Desk, which package workapi
-// serves.
+// Package worker is a substrate whose turns are run by workers. A worker is a remote program that leases a turn: it
+// gets the turn for LeaseDuration and renews the lease while it works. The process that runs a call uses Infer, which
+// offers a turn and supervises its lease. Workers use the methods Lease, RenewLease, AppendEvents and FinishTurn of a
+// Broker, which package workapi serves.
 //
-// Turns are documents, so the supervisor of a turn and the Desk of its worker may be in different processes. One
-// conditional write decides each step: which worker gets a turn, whether a lease is lost, and which answer is used. Only
-// the supervisor decides that a lease is lost, after the turn has not changed for LeaseDuration on its own clock, so the
-// clocks of workers and of other processes do not matter. If a supervisor has died, workers can still lease its turn
-// until the turn's deadline, but the answer is not used, because a call without a running process ends as void.
+// Turns are documents, so the supervisor of a turn and the Broker that its worker calls may be in different processes.
+// One conditional write decides each step: which worker gets a turn, whether a lease is lost, and which answer is used.
+// Only the supervisor decides that a lease is lost. It decides this if the turn has not changed for LeaseDuration on
+// its own clock, so the clocks of workers and of other processes do not matter. If a supervisor has died, workers can
+// still lease its turn until the turn's deadline. The answer is not used, because a call without a running process ends
+// as void.
 //
-// Three invariants hold. At most one answer of a turn is used. A turn is given to another worker only if the last worker
-// had not started it, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in the mode
-// of the call (test or live), gets the texts of the turn.
+// Three invariants hold. At most one answer of a turn is used. A turn is given to another worker only if the last
+// worker had not started it, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in
+// the mode of the call (test or live), gets the texts of the turn.
 package worker
 
 import (
@@ -51,13 +52,13 @@ const (
 	// minimum time between two records of such requests.
 	connectionTime = 3 * time.Minute
 	connectionStep = time.Minute
-	// maxConnectionTimes limits the elements of Desk.connectionTimes.
+	// maxConnectionTimes limits the elements of Broker.connectionTimes.
 	maxConnectionTimes = 10_000
 	// scanPageSize is the number of waiting turns per page. Reading a page costs at most one read unit of DynamoDB.
 	scanPageSize = 16
 )
 
-// Config configures a Desk. All fields are required.
+// Config configures a Broker. All fields are required.
 type Config struct {
 	Store store.Store
 	Texts *textkeys.Keys
@@ -72,7 +73,7 @@ type Broker struct {
 	Config
 
 	mu sync.Mutex
-	// lastLeased contains the vacant of the last leased turn by queue (queueName), while turns are waiting.
+	// lastLeased maps a queue (queueName) to the vacant of its last leased turn, while turns are waiting.
 	lastLeased      map[string]identity.ID
 	changeSignals   map[string]chan struct{} // closed when a queue or a turn changes in this process
 	waitingRequests map[string]int           // number of waiting requests by Worker.Holder
@@ -88,11 +89,8 @@ func New(c Config) *Broker {
 // Drain makes all current and later requests that wait for turns fail, because the host is closing.
 func (d *Broker) Drain() { d.drainOnce.Do(func() { close(d.closing) }) }
 
-// Format prints only the type, for every verb.
 func (d *Broker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Broker") }
 
-// Kinds returns the kind worker. Its argument is empty, or redo=1 if another worker may repeat a turn that a lost worker
-// had started.
 func (d *Broker) Kinds() substrate.Kinds {
 	return substrate.Kinds{substrate.KindWorker: func(argument string) (substrate.Substrate, error) {
 		if argument != "" && argument != "redo=1" {
@@ -102,7 +100,8 @@ func (d *Broker) Kinds() substrate.Kinds {
 	}}
 }
 
-// changeSignal returns a channel that the next wake with the same name closes. The name is a queue (queueName) or a turn's id.
+// changeSignal returns a channel that the next signalChange with the same name closes. The name is a queue (queueName)
+// or a turn's id.
 func (d *Broker) changeSignal(name string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,8 +124,8 @@ func (d *Broker) updater() store.Updater { return store.Updater{Store: d.Store, 
 
 func (d *Broker) now() time.Time { return d.Now().UTC() }
 
-// newID returns an id for a new turn. Ids sort by the time of their creation.
 func (d *Broker) newID() (string, error) {
+	// Ids sort by the time of their creation.
 	var b [16]byte
 	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no random data")
@@ -135,18 +134,17 @@ func (d *Broker) newID() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// textKey returns the key of a text of a turn: the report with the given number in the lease with the given number, or
-// the question if both numbers are 0.
 func textKey(id string, lease, report int) store.Key {
+	// The text is the report with the given number within the lease. If both numbers are 0, the text is the question.
 	return TextDocs.Key(id, strconv.Itoa(lease), strconv.Itoa(report))
 }
 
-// storeText seals and stores a text. The document contains a format byte, the day of the text key, and the sealed box.
 func (d *Broker) storeText(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
 	s, err := d.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
 		return store.AsProblem(err)
 	}
+	// The document contains a format byte, the day of the text key, and the sealed box.
 	TextDocs.Put(tx, store.Doc{Key: k, Expires: t.expires()}, append(binary.BigEndian.AppendUint32([]byte{1}, s.Day), s.Box...))
 	return nil
 }
@@ -184,8 +182,9 @@ func (t *turn) waitingKey(id string) store.Key {
 	return WaitingDocs.Key(t.Tenant, modeName(t.Test), t.Vacant.String(), id)
 }
 
-// updateTurn reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If decide
-// returns false, the turn is not written. Finally, update wakes the supervisor of the turn if it is in this process.
+// updateTurn reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If
+// decide returns false, the turn is not written. Finally, updateTurn wakes the supervisor of the turn if it is in this
+// process.
 func (d *Broker) updateTurn(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
@@ -210,8 +209,8 @@ func noLeaseError() error {
 	return problem.New(problem.NotFound, "lease: expected a lease that this key holds, got another one; it may have ended long ago")
 }
 
-// recordConnection records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. A process
-// writes at most one such record per connectionStep.
+// recordConnection records that a worker of a tenant asks for the turns of a vacant. If vacant is nil, the worker asks
+// for the turns of all vacants. A process writes at most one such record per connectionStep.
 func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
 	sortKey := anyVacant
 	if vacant != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lazyHost is the transport of the admin API of a host that does not exist yet. A host in a
-// temporary directory answers until it has accepted a request that stores something. Then lazyHost
-// creates the real host, which answers that request again and all later requests. A command that
-// fails therefore creates no host.
+// lazyHost is the transport of the admin API of a host that does not exist yet. A command that
+// fails must not create the host. A host in a temporary directory therefore answers until it has
+// accepted a request that stores something. Then lazyHost creates the real host, which answers this
+// request again and all later requests.
 type lazyHost struct {
 	app          *App
 	dir, tempDir string
@@ -26,18 +26,18 @@ type lazyHost struct {
 	mu        sync.Mutex
 	temporary *standalone.Host
 	created   *standalone.Host  // nil until a request stores something
-	next      http.RoundTripper // transport of the host that answers now
+	transport http.RoundTripper // transport of the host that answers now
 }
 
-func (a *App) openLazyHost(dir string) (n *lazyHost, base string, err error) {
-	n = &lazyHost{app: a, dir: dir}
-	if n.tempDir, err = os.MkdirTemp("", "vacancy-new-"); err != nil {
+func (a *App) openLazyHost(dir string) (lazy *lazyHost, base string, err error) {
+	lazy = &lazyHost{app: a, dir: dir}
+	if lazy.tempDir, err = os.MkdirTemp("", "vacancy-new-"); err != nil {
 		return nil, "", problem.Wrap(problem.Unavailable, err, "no temporary directory can be created")
 	}
-	if n.temporary, base, err = n.openDir(n.tempDir); err != nil {
-		return nil, "", errors.Join(err, os.RemoveAll(n.tempDir))
+	if lazy.temporary, base, err = lazy.openDir(lazy.tempDir); err != nil {
+		return nil, "", errors.Join(err, os.RemoveAll(lazy.tempDir))
 	}
-	return n, base, nil
+	return lazy, base, nil
 }
 
 func (n *lazyHost) openDir(dir string) (*standalone.Host, string, error) {
@@ -46,7 +46,7 @@ func (n *lazyHost) openDir(dir string) (*standalone.Host, string, error) {
 		return nil, "", err
 	}
 	client, base := serve.InProcessClient(host.Admin())
-	n.next = client.Transport
+	n.transport = client.Transport
 	return host, base, nil
 }
 
@@ -54,7 +54,7 @@ func (n *lazyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.created != nil || r.Body == nil {
-		return n.next.RoundTrip(r)
+		return n.transport.RoundTrip(r)
 	}
 	body, err := io.ReadAll(r.Body)
 	if err := errors.Join(err, r.Body.Close()); err != nil {
@@ -63,7 +63,7 @@ func (n *lazyHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	send := func() (*http.Response, error) {
 		repeated := r.Clone(r.Context())
 		repeated.Body = io.NopCloser(bytes.NewReader(body))
-		return n.next.RoundTrip(repeated)
+		return n.transport.RoundTrip(repeated)
 	}
 	resp, err := send()
 	if err != nil || r.Method == http.MethodGet || resp.StatusCode >= http.StatusMultipleChoices {

@@ -13,9 +13,9 @@ type Gate interface {
 	// Submit begins an attempt and starts its run unless the attempt is decided. The run may be
 	// complete when Submit returns.
 	Submit(ctx context.Context, sub Submission) (Status, error)
-	// StatusFor returns an attempt to its parent or child. If the attempt does not exist, and for
-	// all others, the error is NotFound.
-	StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error)
+	// StatusFor returns an attempt to its parent or child. For other vacants, or if the attempt
+	// does not exist, the error is NotFound.
+	StatusFor(ctx context.Context, party identity.ID, id ID) (Status, error)
 }
 
 // Service implements Gate for a single process.
@@ -32,8 +32,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 // maxStepTries limits the tries of a step while storage is unavailable.
 const maxStepTries = 3
 
-// RunSteps runs all steps of an attempt in this process and records the outcome. A refusal is not an
-// error but part of the status. The run continues even if the caller's context ends.
+// RunSteps runs all steps of an attempt in this process and records the outcome. A refusal is not
+// an error but part of the status. The run continues even if the caller's context ends.
 func (s *Service) RunSteps(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.DueAt.Sub(s.now()), 0))
 	defer cancel()
