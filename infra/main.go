@@ -4,9 +4,8 @@
 //
 // Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which contains the defaults.
 // Package setting lists them. `vacancy deploy` also sets stage, changes (see package stored),
-// lacksBudgets, edgeSecretVersion and edgeSecretBefore. The last two are versions of the secret by
-// which functions recognise the edge (CloudFront). The edge sends the first, and functions also
-// accept the second.
+// lacksBudgets, edgeSecretVersion and edgeSecretBefore. Functions recognise the edge (CloudFront)
+// by a secret. The edge sends edgeSecretVersion, and functions also accept edgeSecretBefore.
 //
 // If -plan is set, the command writes the templates without the code of the functions, for `vacancy
 // deploy --plan`.

@@ -98,8 +98,8 @@ func (s stateList) MarshalJSON() ([]byte, error) {
 
 // GateMachine returns the state machine of a list of steps, with placeholders for function ARNs.
 //
-// The input of an execution is {"state": …}. Each step gets the state and returns the next one. An
-// error is stored next to the state, for the recorder.
+// The input of an execution is {"state": …}. Each step gets the state and returns the next one. The
+// machine stores an error next to the state, for the function record.
 func GateMachine(steps []gate.Step) Machine {
 	m := Machine{
 		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
@@ -132,8 +132,8 @@ func stepState(s gate.Step, next string) State {
 	}
 }
 
-// refusalCatches returns an entry for each kind of refusal, and a last entry for all other errors, because
-// States.ALL must be last.
+// refusalCatches returns an entry for each kind of refusal, and an entry for all other errors. Step
+// Functions requires States.ALL to be last.
 func refusalCatches(refusalKinds []problem.Kind) (list []catch) {
 	for _, k := range refusalKinds {
 		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusalState})

@@ -68,10 +68,10 @@ func (c Call) String() string {
 // wildcardExample replaces * in the resource and the condition keys of a call.
 const wildcardExample = "example"
 
-// TestCalls returns calls that test each statement of a function's policy. A statement must allow,
-// or deny, calls that have its condition keys. Such a call has all values of a multi-valued key at
-// once, because a transaction may have all of them. If a statement allows its actions, calls with a
-// foreign key or without a key must be denied.
+// TestCalls returns calls that test each statement of a function's policy. Calls with the
+// statement's condition keys must have the effect of the statement. If a key is multi-valued, such
+// a call has all values at once, because a transaction may have all of them. If the effect is
+// allow, calls with a foreign key or without a key must be denied.
 func TestCalls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
@@ -128,7 +128,7 @@ func isMultiValued(operator string) bool { return strings.HasPrefix(operator, "F
 // key that has only one value per request, it returns a request for each value.
 func (s statement) matchingKeys() []map[string][]string {
 	required := map[string][]string{}
-	// The policies only have "false", which means that the key must be present.
+	// The value of Null is always "false", which means that the key must be present.
 	for key := range s.Condition["Null"] {
 		required[key] = []string{wildcardExample}
 	}

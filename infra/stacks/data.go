@@ -70,8 +70,8 @@ func newRowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 // docsIndexName is the name of the sparse index of docs.
 const docsIndexName = "listed"
 
-// newDocsTable creates the table of documents. Its index contains only documents with the attributes
-// xp and xs. Its stream carries keys only, because some documents contain secrets. DynamoDB deletes
+// newDocsTable creates the table of documents. The index contains only documents with the attributes
+// xp and xs. The stream carries keys only, because some documents contain secrets. DynamoDB deletes
 // expired documents.
 func newDocsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)

@@ -23,7 +23,7 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
 	for f, url := range f.functionURLs {
-		// VACANCY_GATEWAY_URL has another meaning.
+		// The name of gateway's URL is already in use: see gatewayURL.
 		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; values[name] == nil {
 			values[name] = url.Url()
 		}
@@ -78,9 +78,9 @@ func (f functionStack) gatewayURL(in Input) *string {
 }
 
 // readRate returns the rate at which one instance may read the tables, as units-per-second:burst.
-// The rate limits registry, search and graduate, and gateway for requests without a known key. All
-// instances of these functions together get at most half of the tables' read limits, because calls
-// need the rest. They may exceed that half if functions have no reserved concurrency.
+// The rate limits registry, search and graduate. It also limits gateway, for requests without a
+// known key. All instances of these functions together get at most half of the tables' read limits,
+// because calls need the rest. They may exceed that half if functions have no reserved concurrency.
 func readRate(s settings.Settings) string {
 	const burstSeconds = 4
 	const registryFactor = 1.25 // an instance of registry may read a quarter more, for its revocations

@@ -99,8 +99,8 @@ func sumMetrics(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMe
 	})
 }
 
-// missingCanaryMetric returns 0 if the tamper detector saw a canary in the last day, and otherwise the
-// number of canaries that were due.
+// missingCanaryMetric returns a metric. It is 0 if the tamper detector saw a canary in the last day,
+// and otherwise the number of canaries that were due.
 func missingCanaryMetric(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.ResourceName(functions.Admin.RuleName()))}

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// allowAllChanges is the setting of the context value "changes" that allows every change. `vacancy
-// deploy` sets it, because it compares the settings itself and asks the user.
+// allowAllChanges in the context value "changes" allows every change. `vacancy deploy` sets it,
+// because it compares the settings itself and asks the user.
 const allowAllChanges = "all"
 
 // Check returns an error that lists the settings of the deployed stage that s would change, except the

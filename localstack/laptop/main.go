@@ -1,5 +1,6 @@
-// Command laptop runs AWS on a laptop, for localstack/up, down, deploy and status. A cache has one
-// server with the name "laptop". Deployments to it never touch the records of stages on AWS.
+// Command laptop runs AWS on a laptop. The scripts localstack/up, down, deploy and status call it.
+// A cache has one server with the name "laptop". Deployments to it never touch the records of
+// stages on AWS.
 package main
 
 import (

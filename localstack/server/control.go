@@ -160,7 +160,7 @@ func (s *Server) CountFaults(ctx context.Context) (int, error) {
 	return len(faults), err
 }
 
-// Moment is the point of an invocation at which its process is killed.
+// Moment is the point of an invocation at which Kill ends the process.
 type Moment struct {
 	phase, service, operation, table string
 	call                             int

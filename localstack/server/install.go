@@ -83,7 +83,7 @@ func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 	if err := os.WriteFile(lockFile, plugin.Lock, 0o644); err != nil {
 		return err
 	}
-	// The environment is used only as "bin/python -m", so it survives a rename.
+	// cache.Install renames dir later. That breaks the scripts in bin, but not "bin/python -m".
 	args := append([]string{"-m", "pip"}, append(pipArgs, "-r", lockFile)...)
 	return runCommand(ctx, filepath.Join(dir, "bin", "python"), args...)
 }

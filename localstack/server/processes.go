@@ -80,7 +80,7 @@ func listRunProcesses(dir string) ([]process, error) {
 	return slices.DeleteFunc(procs, func(p process) bool { return !p.belongsTo(dir) }), err
 }
 
-// killRun ends every process of the run in dir, including stopped ones, and waits until all have
+// killRun ends every process of the run in dir, including suspended ones, and waits until all have
 // ended.
 func killRun(dir string) error {
 	// The limit is twice the time that a loaded machine took to end a Java process.

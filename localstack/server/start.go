@@ -23,7 +23,7 @@ type Options struct {
 	Name     string // name of the run; empty creates a new name
 	Port     int    // zero means a free port
 	Detached bool   // the server survives the starting process
-	Freeze   bool   // stop function processes between invocations, like AWS
+	Freeze   bool   // suspend function processes between invocations, like AWS
 }
 
 // Server is a running LocalStack with its DynamoDB Local and function processes.
@@ -36,7 +36,7 @@ type Server struct {
 
 	PluginDir string
 
-	stdin io.Closer // closing it ends the server, unless the server is detached
+	stdin io.Closer // a close ends the server; nil if the server is detached
 	// exited is closed when the process has ended. It is nil if another process started the server.
 	exited chan struct{}
 	client *http.Client
@@ -232,7 +232,7 @@ func (s *Server) CheckHealth(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and all its processes, including stopped ones, and removes its directory.
+// Stop ends the server and all its processes, including suspended ones, and removes its directory.
 // All state is in memory, so no graceful end is needed. A second Stop has no effect.
 func (s *Server) Stop() error {
 	// End the server first, because it starts other processes.

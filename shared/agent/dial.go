@@ -69,9 +69,9 @@ func openIdentity(ctx context.Context, identityDir string) (*datadir.Identity, e
 // ID returns the id of the vacant, 64 hex digits.
 func (c *Conn) ID() string { return c.target.ID.String() }
 
-// FormerID returns "" unless the URL led to another vacant at the previous Dial with this identity.
-// In that case it returns the id of the former vacant. A name may pass from one vacant to another.
-// To call the former vacant, dial https://host/v/ID.
+// FormerID returns the id of another vacant to which the URL led at the previous Dial with this
+// identity, or "". A name may pass from one vacant to another. To call the former vacant, dial
+// https://host/v/ID.
 func (c *Conn) FormerID() string { return c.former }
 
 // Call signs text, sends it and returns the verified answer. It stores the signed bytes before it

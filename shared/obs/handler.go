@@ -15,7 +15,7 @@ import (
 // Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
-// AttrFailure is the attribute with the reason for which an agent failed.
+// AttrFailure is the attribute that contains the reason for an agent's failure.
 const AttrFailure = "failure"
 
 // CallMessage is the message of the line that is written when a call ends.
@@ -36,12 +36,12 @@ const (
 // Config contains the attributes of every line of a process.
 type Config struct {
 	Stage, Function string
-	Version         string // omitted in invocations, because their lines are many
+	Version         string // omitted from the lines of invocations, to save log bytes
 	// PublishUnits publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
 	// individually. By default, these counts are only in the log lines.
 	PublishUnits bool
-	// Public marks a process that strangers can call: lines of requests that wrote no data are
-	// limited to LimitedLinesPerSecond.
+	// Public marks a process that strangers can call. Its lines about requests that wrote no data
+	// are limited to LimitedLinesPerSecond.
 	Public bool
 }
 
@@ -59,7 +59,7 @@ type handler struct {
 	out     slog.Handler
 	config  Config
 	limiter *lineLimiter
-	groups  []attrGroup // attributes and groups of WithAttrs and WithGroup, outermost first
+	groups  []attrGroup // arguments of WithAttrs and WithGroup, outermost first
 }
 
 // attrGroup is the group of one WithGroup call, or the attributes of one WithAttrs call.
@@ -199,8 +199,8 @@ func metricAttrs(u *Usage, summary requestSummary, writes float64, hasMS, publis
 	return append(attrs, MetricsBlock(timestamp, names...))
 }
 
-// MetricsBlock returns the embedded metrics block of a line. The named members must be numbers at
-// the root of the line. They become metrics by stage and function.
+// MetricsBlock returns the attribute from which CloudWatch makes metrics by stage and function. The
+// named members must be numbers at the root of the line.
 func MetricsBlock(timestamp time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(timestamp.UnixMilli(), 10) +

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// Log lines are billed by the byte, and anyone can send requests that are refused or only read. The
-// lines of such requests are limited. Lines of failed requests have their own limit, so that a
-// flood cannot hide a failure. The next line of the same kind includes the counts of the suppressed
+// Limits of the lines about requests that wrote no data. Log lines are billed by the byte, and
+// anyone can send such requests. Failed requests have a separate limit, so a flood of other
+// requests cannot hide a failure. The next line of a kind includes the counts of the suppressed
 // lines.
 const (
 	LimitedLinesPerSecond = 0.5 // lines per second of each kind
@@ -21,7 +21,7 @@ const (
 // limit.
 type lineLimiter struct {
 	mu    sync.Mutex
-	kinds [2]lineKind // for requests that did not fail, for failed requests
+	kinds [2]lineKind // index 0: requests that did not fail; index 1: failed requests
 }
 
 type lineKind struct {

@@ -6,7 +6,7 @@ import "context"
 // itself have no Sender.
 type Sender struct {
 	ID    string // address, or another string that distinguishes senders
-	Guest bool   // whether the request has no credential
+	Guest bool   // true if the request has no credential
 }
 
 type senderKey struct{}

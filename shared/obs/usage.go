@@ -23,7 +23,7 @@ import (
 type Invocation struct {
 	RequestID string // Lambda's request id
 	TraceID   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
-	Cold      bool   // whether it is the first invocation of its process
+	Cold      bool   // true for the first invocation of a process
 	Now       func() time.Time
 }
 
@@ -37,7 +37,7 @@ type Usage struct {
 	tick         int // logical time that orders starts and ends of requests
 	lastTripEnd  int // tick at which the last counted trip ended
 	counts       Counts
-	countsLogged bool // whether the line with the counts was written
+	countsLogged bool // true after claimCounts
 }
 
 // Counts are the counters of a Usage.
@@ -69,8 +69,8 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
-// RequestID returns the id of the request of ctx, which is Lambda's id within an invocation.
-// Outside of a request, it returns "".
+// RequestID returns the id of the request that ctx belongs to. Within an invocation, it returns
+// Lambda's request id. Outside of a request, it returns "".
 func RequestID(ctx context.Context) string {
 	if u := UsageOf(ctx); u != nil && u.invocation.RequestID != "" {
 		return u.invocation.RequestID
@@ -88,8 +88,8 @@ func WithoutCounts(ctx context.Context) context.Context {
 	return ctx
 }
 
-// QuietLevel returns the level of a request's line if another line logs the call: Info if the
-// counts of the invocation have not been logged yet, otherwise Debug.
+// QuietLevel returns the level of a request's line if another line logs the call. The level is Info
+// if no line has the invocation's counts yet, and otherwise Debug.
 func QuietLevel(ctx context.Context) slog.Level {
 	if u := UsageOf(ctx); u != nil && !u.HasLoggedCounts() {
 		return slog.LevelInfo

@@ -2,19 +2,19 @@ package problem
 
 import "net/http"
 
-// Outcome states whether a call was answered and, if it was not, who caused that. The log, status,
-// list, usage, metrics and doctor all use the outcomes of Kind.Outcome and OutcomeOf.
+// Outcome states whether a call was answered or who caused its failure. The log, the metrics and
+// the commands status, list, usage and doctor use the outcomes of Kind.Outcome and OutcomeOf.
 type Outcome string
 
-// The outcomes. A request that neither ends a call nor is refused has no outcome, for example a
-// request for the state of a call.
+// The outcomes. Some requests have no outcome, because they neither end a call nor are refused. An
+// example is a request for the state of a call.
 const (
 	Answered Outcome = "answered"
 	Refused  Outcome = "refused" // fault of the caller, or canceled by the caller
 	Failed   Outcome = "failed"  // fault of the agent or the host
 )
 
-// Verdicts in the log that are not codes of kinds.
+// Verdicts of log lines in addition to the codes of kinds.
 const (
 	VerdictOK     = "ok"
 	VerdictResent = "resent" // a repeated request, whose call is logged separately
@@ -38,9 +38,8 @@ var outcomeByVerdict = func() map[string]Outcome {
 	return all
 }()
 
-// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is neither a code of
-// a kind nor one of the constants above, for example a word of another protocol, the HTTP status
-// decides. A status of 0 then means Refused.
+// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is unknown, for
+// example a word of another protocol, the HTTP status decides. A status of 0 then means Refused.
 func OutcomeOf(verdict string, status int) Outcome {
 	o, isKnown := outcomeByVerdict[verdict]
 	switch {

@@ -257,9 +257,9 @@ func WithPlace(k Kind, place string, err error) *Error {
 	return &e
 }
 
-// AtPath converts an error about a value, or about a member of the value, to an error about the
-// document that contains the value at path. NotJSON becomes Malformed, because the document itself
-// is JSON.
+// AtPath converts an error about a value to an error about the document that contains the value at
+// path. If err is about a member of the value, the new error has the path of that member. NotJSON
+// becomes Malformed, because the document itself is JSON.
 func AtPath(path string, err error) *Error {
 	e := *AsError(err)
 	oldField := e.Field

@@ -41,7 +41,7 @@ func cursorError(s string) error {
 }
 
 // ParseCursor decodes a string that Cursor.String returned. The empty string is the zero Cursor.
-// Any other input is rejected, because cursors pass through clients.
+// Clients send cursors back, so ParseCursor validates them.
 func ParseCursor(s string) (Cursor, error) {
 	var c Cursor
 	if s == "" {

@@ -1,11 +1,10 @@
 package store
 
-// State is read by CheckConditions while an adapter holds its lock or transaction. Returned bytes
-// may alias the adapter's memory.
+// State is the content of an adapter, for CheckConditions. The adapter must not change it during
+// the check. Returned bytes may alias the adapter's memory.
 type State interface {
-	// RowAt returns the row at a position, and reports whether the position is free, which means
-	// that it is the next one of the stream. For a position beyond the next one, RowAt returns the
-	// zero Row and false.
+	// RowAt returns the row at a position. free reports whether the position is the next one of the
+	// stream. For a position beyond the next one, RowAt returns the zero Row and false.
 	RowAt(s Stream, position uint64) (row Row, free bool, err error)
 	// DocAt returns a document. If it is absent, its Version is 0. CheckConditions does not read its
 	// Data.

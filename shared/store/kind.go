@@ -43,8 +43,8 @@ const (
 // Verification selects how vacancy verify checks a kind of document.
 type Verification uint8
 
-// The values of Verify. The export contains exactly the documents that verify reads. Verify must be
-// set: its zero value is invalid.
+// The values of Shape.Verify. The zero value is invalid. The export contains exactly the documents
+// that vacancy verify reads.
 const (
 	// VerifySkip skips documents that are secret, short-lived or reproducible.
 	VerifySkip Verification = iota + 1
@@ -165,8 +165,8 @@ func matchStars(pattern, text string) (parts []string, ok bool) {
 
 // DocKind is a kind of document: where its documents are stored and how they are encoded. It is
 // declared once, in the package that stores such documents, and listed in package documents.
-// vacancy verify and the export iterate over that list, and the IAM grants in infra name the
-// partitions of its kinds.
+// vacancy verify and the export iterate over that list. The IAM grants in infra name the partitions
+// of the listed kinds.
 type DocKind[T any] struct {
 	Shape
 	Codec[T]
@@ -229,9 +229,9 @@ func parseDoc[T any](s *Shape, decode func(Doc) (T, error), keyParts func(T) []s
 	return v, nil
 }
 
-// parseError returns the error for a document whose decoding failed with err, or that is not stored
-// under the key that keyParts imply. If keyParts is nil, the key is not checked. If err is a
-// problem.Error, its text becomes part of the message for clients. Any other error is only wrapped.
+// parseError converts err, the result of decoding d, to an error of kind Damaged. If err is nil and
+// keyParts is not, it checks that d is stored under the key of keyParts. If err is a problem.Error,
+// its text becomes part of the message for clients. Any other error is only wrapped.
 func (s *Shape) parseError(d *Doc, keyParts []string, err error) error {
 	if err == nil && keyParts != nil && s.Key(keyParts...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")

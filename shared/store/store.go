@@ -1,9 +1,9 @@
 // Package store defines the persistence port: append-only streams of immutable rows, and versioned
 // documents.
 //
-// A stream has no holes and no rewrites: a position never changes once it is written, and a
-// position is written only after the one below it. Each adapter is a package named after its
-// backend. Every adapter passes package storetest, the test suite of this contract.
+// A stream has no holes and no rewrites: a row never changes, and position p is written only after
+// position p-1. Each adapter is a package named after its backend. Every adapter passes package
+// storetest, the test suite of this contract.
 package store
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Stream names an append-only sequence of rows: a kind, '#', and one or two ids
-// as raw bytes. Raw ids keep a key at 36 or 68 bytes instead of 132.
+// Stream names an append-only sequence of rows: a kind, '#', and one or two ids as raw bytes. A
+// name has 36 or 68 bytes.
 type Stream string
 
 // The kinds of stream.
@@ -68,8 +68,8 @@ func (s Stream) String() string {
 }
 
 // WriteID identifies one attempt at a write. The writer chooses it at random. If the stored row or
-// document carries the writer's WriteID, the write was applied. A lost acknowledgement is therefore
-// distinguishable from a lost race.
+// document carries the writer's WriteID, the write was applied. If an acknowledgement is lost, the
+// writer can therefore find out whether its write was applied.
 type WriteID [16]byte
 
 func (id WriteID) String() string { return hex.EncodeToString(id[:]) }
@@ -150,14 +150,14 @@ type Store interface {
 	// Docs returns up to n documents (1 to MaxPage) of r in order, and the cursor of the next page.
 	// The first page has the cursor "", and the last page returns "". A page may be short or empty
 	// although another page follows. In the sparse index, documents with the same sort are returned
-	// in any order, each once, and Doc.Key is the document's own key.
+	// once each, in any order. Doc.Key is always the document's own key.
 	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
 
 	// Commit applies all writes or none.
 	//
 	// If the position of an Append is occupied or not the next one, Commit returns *TakenError.
 	// Otherwise, if an Add would leave its bounds, it returns *BoundsError. Otherwise, if a document
-	// is not at the expected version, it returns *ConflictError. Each error reports the first such
+	// is not at the expected version, it returns *ConflictError. Each error reports the first failing
 	// write. ErrTooLarge means that Commit applied no write. After ErrUnavailable, the caller may send
 	// the same writes again; the outcome is unknown unless ErrNotApplied is also in the chain.
 	//
@@ -171,13 +171,13 @@ type Store interface {
 	// an Add needs an Append or a Put, whose WriteID shows whether the commit was applied.
 	Commit(ctx context.Context, writes ...Write) error
 
-	// Close waits for calls in progress, except walks. Later calls return ErrUnavailable, and in
-	// most adapters the reads of a running walk do as well. Closing a closed store has no effect.
+	// Close waits for calls in progress, except walks. Later calls return ErrUnavailable. In most
+	// adapters, running walks fail as well. Closing a closed store has no effect.
 	Close() error
 }
 
-// Walker lists all streams, for example for vacancy verify. Walk calls fn with a view that does not
-// change while fn runs, if the adapter supports snapshots.
+// Walker lists all streams, for example for vacancy verify. Walk calls fn with a view. If the
+// adapter supports snapshots, the view does not change while fn runs.
 type Walker interface {
 	Walk(ctx context.Context, fn func(View) error) error
 }
@@ -187,10 +187,10 @@ type Walker interface {
 type View interface {
 	Rows(ctx context.Context, s Stream, from uint64, n int, d Direction) ([]Row, error)
 	Doc(ctx context.Context, k Key) (Doc, error)
-	// Streams returns up to n names (1 to MaxPage) of streams that begin with prefix, and the
-	// cursor of the next page. The first page has the cursor "", and the last page returns "".
-	// Streams returns each name once, in an order of the adapter, because a hash-partitioned table
-	// has no global order. A page may be short or empty although another page follows.
+	// Streams returns up to n names (1 to MaxPage) of streams that begin with prefix, and the cursor
+	// of the next page. The first page has the cursor "", and the last page returns "". Streams
+	// returns each name once. The order depends on the adapter. A page may be short or empty although
+	// another page follows.
 	Streams(ctx context.Context, prefix Stream, n int, cursor string) ([]Stream, string, error)
 }
 
@@ -368,7 +368,7 @@ func checkWrite(w Write) error {
 		}
 		return checkKey(w.Key)
 	}
-	// A pointer to a write satisfies Write and would otherwise be skipped.
+	// A pointer to a write also implements Write. Adapters would silently skip it.
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
 }
 

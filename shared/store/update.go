@@ -33,8 +33,8 @@ type Updater struct {
 
 // Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts
 // with another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx
-// after a random backoff, until ctx ends or DefaultTimeout has passed. Update never runs decide
-// again while the outcome of a commit is unknown.
+// after a random backoff, until ctx ends. If ctx has no deadline, the limit is DefaultTimeout.
+// Update never runs decide again while the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithDefaultTimeout(ctx)
 	defer cancel()
@@ -57,8 +57,8 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 	}
 }
 
-// Commit sends writes, and sends the same writes again while their outcome is unknown, at most
-// MaxTries times.
+// Commit sends writes. After ErrUnavailable, it sends the same writes again, at most MaxTries times
+// in total. It does not retry if the store is closed.
 func (u Updater) Commit(ctx context.Context, writes ...Write) error {
 	for attempt := 1; ; attempt++ {
 		err := u.Store.Commit(ctx, writes...)
@@ -96,8 +96,8 @@ func (u Updater) waitFor(ctx context.Context, d time.Duration) error {
 	return u.Wait(ctx, d)
 }
 
-// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. Callers
-// that wait for a lock before an Update use it to bound that wait as well.
+// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. A caller
+// that waits for a lock before an Update can limit both with one deadline.
 func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

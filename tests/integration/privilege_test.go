@@ -61,7 +61,7 @@ func (s *deployed) everything(t *testing.T) {
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainDocs.Key(p.To.String(), p.Key.ID().String()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := admin.ListVacants.Call(t.Context(), api, admin.VacantsRequest{Cursor: "", All: false})
+	_, listed := admin.ListVacants.Call(t.Context(), api, admin.ListVacantsRequest{Cursor: "", All: false})
 	_, exported := api.Export(t.Context(), id)
 	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.VacantRef{Vacant: id})
 	_, proved := admin.GetHost.Call(t.Context(), api, admin.HostRequest{Challenge: []string{"c2hvdyBtZQ"}})

@@ -109,7 +109,7 @@ func TestAWaitingTaskIsNeverDropped(t *testing.T) {
 		m := s.Receive("tasks", 1, time.Minute)[0]
 		s.Watch(func(operation, _ string, _ bool) bool { return !tt.isAway || operation != "SendMessage" })
 		old := sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: time.Now().Add(-time.Hour), DeliveryCount: tt.count}
-		done, _ := q.Handle(t.Context(), old, func(context.Context, string) error { return errors.Join(task.ErrWaiting, task.ErrAccountFull) })
+		done, _ := q.Handle(t.Context(), old, func(context.Context, string) error { return errors.Join(task.ErrWaiting, task.ErrFullForAccount) })
 		if n := len(s.Waiting("tasks")); n != tt.want || done != (tt.want == 2) {
 			t.Errorf("received %d times, away %t: done %t with %d messages, want %d", tt.count, tt.isAway, done, n, tt.want)
 		}
@@ -170,7 +170,7 @@ func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
 	if again := handle(now.Add(-call.MaxQueued/2), task.ErrFull); again != call.MaxQueued/2+queue.FullRetryDelay {
 		t.Errorf("an old message is hidden for %v", again)
 	}
-	if again := handle(now, task.ErrAccountFull); again != queue.FullRetryDelay {
+	if again := handle(now, task.ErrFullForAccount); again != queue.FullRetryDelay {
 		t.Errorf("the message of an account is hidden for %v", again)
 	}
 	now = now.Add(call.MaxQueued + queue.FullRetryInterval)

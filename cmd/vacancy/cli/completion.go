@@ -137,7 +137,7 @@ func (n nameCompleter) listHostedNames(cmd *cobra.Command) (names []string) {
 	if err != nil {
 		return nil
 	}
-	page, err := admin.ListVacants.Call(commandContext(cmd), c, admin.VacantsRequest{})
+	page, err := admin.ListVacants.Call(commandContext(cmd), c, admin.ListVacantsRequest{})
 	if err != nil {
 		return nil
 	}

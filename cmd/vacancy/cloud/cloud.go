@@ -1,7 +1,7 @@
 // Package cloud defines the interface of the command line to an AWS account: its stacks, functions,
 // logs, buckets and secrets. Package awscloud implements it with the AWS SDK. This package must not
-// import that SDK, which is half of the code to compile. A program without the SDK can then have the
-// same commands (see cli.Seams).
+// import the SDK, which is half of the code to compile. A program without the SDK can therefore have
+// the same commands (see cli.Seams).
 package cloud
 
 import (
@@ -105,7 +105,7 @@ type Cloud interface {
 
 	// LogGroups lists the log groups whose names begin with prefix.
 	LogGroups(ctx context.Context, prefix string) ([]string, error)
-	// TailLogs reads the lines of log groups since from.
+	// TailLogs returns a reader of the lines that log groups contain since the time from.
 	TailLogs(groups []string, from time.Time) LogTail
 
 	// SimulatePolicies asks AWS to evaluate the calls in infra/policies/calls.txt with the policies
@@ -148,7 +148,7 @@ type LogTail interface {
 }
 
 // Tables contains a stage's tables, opened with the user's credentials. Commands that verify or
-// print calls only read the tables. The recount of usage also writes them.
+// print calls only read the tables. The command "vacancy usage --recount" also writes them.
 type Tables struct {
 	TableStore
 	Vault custody.Vault // decrypts values that the stage's sealing key encrypted

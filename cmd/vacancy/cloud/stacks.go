@@ -11,7 +11,7 @@ import (
 )
 
 type Stack struct {
-	ID      string // ARN, which also names a deleted stack
+	ID      string // ARN; unlike Name, it also identifies a deleted stack
 	Name    string
 	Status  string // CloudFormation's status, for example UPDATE_COMPLETE
 	Reason  string

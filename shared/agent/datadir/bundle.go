@@ -26,7 +26,7 @@ type Bundle struct {
 	Manifest *composite.Manifest
 	Agent    []byte // agent of a hosted vacant, as JSON; may be nil
 	Logbook  []logbook.Entry
-	Chains   []dispatch.State // state of the identity's calls to each vacant that it called
+	Chains   []dispatch.State // one state for each vacant that the identity has called
 }
 
 func NewBundle(rand io.Reader) (Bundle, Source, error) {

@@ -38,7 +38,7 @@ func ReadExport(path string) (Export, error) {
 }
 
 // Check verifies e offline: the key and id, the card's signature, the logbook's chain, the chain
-// states and the signatures of their envelopes. It continues after an invalid part.
+// states and the signatures of their envelopes. An invalid id ends the check; other faults do not.
 func (e *Export) Check() []Finding {
 	id, err := identity.ParseID(e.ID)
 	if err != nil {
@@ -130,8 +130,8 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
 
-// checkEnvelopes verifies the envelopes in a chain state, because they may be sent again or may be
-// needed to request an answer.
+// checkEnvelopes verifies the envelopes in a chain state. After an import, the client may send them
+// again or use them to request an answer.
 func checkEnvelopes(s *dispatch.State) error {
 	envelopes := slices.Concat(s.Sent, s.Acceptable, s.Overtaken)
 	if s.PendingReset != nil {

@@ -83,7 +83,7 @@ func (d *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		// A directory whose name starts with a dot is incomplete.
+		// CheckName rejects the names of temporary directories, which start with a dot.
 		if e.IsDir() && CheckName(e.Name()) == nil {
 			names = append(names, e.Name())
 		}

@@ -119,9 +119,9 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// referenceKey reads the key from a home directory of the reference implementation. If seed is not
-// "", referenceKey reads the seed from that path, because the reference implementation may store it
-// in the operating system's keyring.
+// referenceKey reads the key from a home directory of the reference implementation. That
+// implementation may store the seed in the operating system's keyring. If seed is not "",
+// referenceKey reads the seed from that path instead.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readFileLimited(path)

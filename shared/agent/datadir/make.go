@@ -13,8 +13,8 @@ import (
 
 // Create creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
 // A crash must not leave an incomplete identity. All files are therefore written and synced in a
-// temporary directory, which is then renamed. Create rejects an existing name before it writes the
-// key, and again if the rename fails.
+// temporary directory, which is then renamed. If the name is taken, the error has kind Conflict,
+// even if another process takes it during Create.
 func (d *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err

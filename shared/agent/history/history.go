@@ -51,7 +51,7 @@ func IsHistory(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"positi
 // Check verifies the entries of a history, one per line. It checks positions, epochs, numbers,
 // times, links, signatures, the binding of answers to calls, and that each decision belongs to one
 // call. The page /web/chains returns the same findings. Memory grows only with the number of
-// decisions. Check returns only errors of r.
+// decisions. Check returns an error only if r fails.
 func Check(r io.Reader) (Result, error) {
 	c := checker{startEpoch: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -92,7 +92,7 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 
 // checker is the state of a running check.
 type checker struct {
-	entryCount, faultCount, signedCount, unreadCount int // numbers of lines, faults, verified and unreadable messages
+	entryCount, faultCount, signedCount, unreadCount int // numbers of lines, faults, readable and unreadable messages
 
 	findings   []datadir.Finding
 	lastEntry  *export.Entry // previous entry

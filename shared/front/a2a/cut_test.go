@@ -595,7 +595,7 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	must(c.t, c.store.Commit(t.Context(), full))
 	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTaskID(e.Hash())}
 	message := r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID
-	if err := workers.Tasks.RunQueued(t.Context(), message); !errors.Is(err, task.ErrAccountFull) {
+	if err := workers.Tasks.RunQueued(t.Context(), message); !errors.Is(err, task.ErrFullForAccount) {
 		t.Fatalf("Work() = %v, want no room for the account", err)
 	}
 	c.skip.Add(int64(call.MaxQueued + time.Second))

@@ -23,7 +23,7 @@ func (a *api) servePushConfigs(r *request, params []byte) error {
 		if err := a.preparePushConfig(r, &q.Config); err != nil {
 			return err
 		}
-		c, err := a.Tasks.AddPush(r.Context(), ref, q.Config)
+		c, err := a.Tasks.AddPushConfig(r.Context(), ref, q.Config)
 		if err == nil {
 			a.writeResult(r, a2awire.EncodePushConfig(r.dialect, q.TaskID, &c))
 		}
@@ -38,7 +38,7 @@ func (a *api) servePushConfigs(r *request, params []byte) error {
 		return err
 	}
 	if r.op == a2awire.DeletePushConfig {
-		if err := a.Tasks.RemovePush(r.Context(), ref, q.ConfigID); err != nil {
+		if err := a.Tasks.RemovePushConfig(r.Context(), ref, q.ConfigID); err != nil {
 			return err
 		}
 		a.writeResult(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])

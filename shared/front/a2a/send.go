@@ -138,7 +138,7 @@ func (a *api) newTurn(r *request, sendReq *a2awire.SendRequest) (t *task.Turn, e
 		t = &task.Turn{
 			Ref:       task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTaskID(e.Hash())},
 			ListOwner: owner, Signed: true, IsFirstCall: e.Seq == 1, Caller: e.From,
-			Envelope: func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) { return e, nil },
+			SignEnvelope: func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) { return e, nil },
 			ContainsEnvelope: func(m *task.Message) bool {
 				other, err := a2awire.ParseEnvelope(m)
 				return err == nil && other != nil && bytes.Equal(other.Signature, e.Signature)

@@ -2,8 +2,8 @@
 // with a key of their account at /v1/account and /v1/keys. It also receives the webhooks of the
 // payment provider.
 //
-// A tenant's request can read and change only the account of its key. No key or link that a key
-// creates has more rights than that key. A test key can only list, create and revoke test keys,
+// A tenant's request can read and change only the account of its key. A key cannot create a key
+// or link with more rights than its own. A test key can only list, create and revoke test keys,
 // because balance, usage, receipts, changes and links are live data. A secret appears only in the
 // answer that creates it.
 package account
@@ -27,9 +27,9 @@ import (
 )
 
 // Account is the JSON form of an account. Balance is the amount that the account can spend,
-// including its credit line. Held is the amount reserved for calls that have not ended, plus the
-// cost of calls and bookings that usage does not include yet. Lists omit Held. Links lists the
-// callers for whose signed calls the account pays. Key is the key that sent the request.
+// including its credit line. Held is money that has left Balance, but is not in usage yet: amounts
+// reserved for running calls, and the cost of finished calls and bookings. Lists omit Held. Links
+// lists the callers for whose signed calls the account pays. Key is the key that sent the request.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
@@ -228,7 +228,7 @@ func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Ac
 	if err != nil {
 		return result, err
 	}
-	// Held is the sum of all changes, minus the balance and the spending that usage includes.
+	// The sum of all changes is in the balance, spent according to usage, or held.
 	heldAmount, err := d.SumChanges(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
 	if err == nil {
 		err = usage.EachSpentDay(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {

@@ -288,7 +288,7 @@ func (d *api) createVacant(ctx context.Context, in op.Body[Creation]) (Vacant, e
 	return vacantOf(&rec), err
 }
 
-func (d *api) listVacants(ctx context.Context, in VacantsRequest) (VacantPage, error) {
+func (d *api) listVacants(ctx context.Context, in ListVacantsRequest) (VacantPage, error) {
 	listPage := d.Vacants.List
 	if in.All {
 		listPage = d.Vacants.ListAll

@@ -400,7 +400,7 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	if v, err := admin.PauseVacant.Call(ctx, c, admin.VacantRef{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
 		t.Errorf("Change() = %v, %v", v.State, err)
 	}
-	if p, err := admin.ListVacants.Call(ctx, c, admin.VacantsRequest{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
+	if p, err := admin.ListVacants.Call(ctx, c, admin.ListVacantsRequest{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
 		t.Errorf("List() = %v, %v", p, err)
 	}
 	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookRequest{VacantRef: admin.VacantRef{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {

@@ -45,7 +45,7 @@ func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation 
 // vacants.
 func (c Client) AllVacants(ctx context.Context, includeDeleted bool) iter.Seq2[Vacant, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
-		p, err := ListVacants.Call(ctx, c, VacantsRequest{All: includeDeleted, Cursor: cursor})
+		p, err := ListVacants.Call(ctx, c, ListVacantsRequest{All: includeDeleted, Cursor: cursor})
 		return p.Vacants, p.Next, err
 	}))
 }

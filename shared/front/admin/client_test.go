@@ -40,7 +40,7 @@ func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 		_, gone := DeleteVacant.Call(t.Context(), c, VacantRef{Vacant: "scribe"})
 		_, made := CreateVacant.Call(t.Context(), c, op.NewBody(Creation{Name: "scribe"}))
 		answer = `{"vacants":[` + one + `],"next":""}`
-		_, listed := ListVacants.Call(t.Context(), c, VacantsRequest{Cursor: "", All: false})
+		_, listed := ListVacants.Call(t.Context(), c, ListVacantsRequest{Cursor: "", All: false})
 		for op, err := range map[string]error{"Show": shown, "Change": changed, "Delete": gone, "Create": made, "List": listed} {
 			if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
 				t.Errorf("%s() of %s = %v, want it taken: %t", op, tt.what, err, tt.ok)

@@ -13,8 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate decides whether a child may graduate, that is, become independent of its parent. The handler
-// reads attempts and sets the policy. It does not begin attempts.
+// Gate is the part of the graduation gate that the API uses: it reads attempts, and reads and sets
+// the policy. Graduation makes a closed child a public vacant. This API does not begin attempts
+// through Gate.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
@@ -30,7 +31,8 @@ type GatePolicy struct {
 }
 
 // signGraduation signs a graduation request on behalf of a hosted vacant, as the parent or the
-// child. The signature only expresses the operator's consent. The gate decides.
+// child. The signature only expresses the operator's consent. The gate decides whether the child
+// graduates.
 func (d *api) signGraduation(ctx context.Context, in VacantRequest[GraduationRequest]) (out GraduationSignature, err error) {
 	b := &in.Body
 	req := composite.GraduationRequest{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}

@@ -143,7 +143,7 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	if _, err := c.Export(t.Context(), "demo"); !problem.Is(err, problem.Gone) {
 		t.Errorf("Export() of a deleted vacant = %v, want gone", err)
 	}
-	if page, err := admin.ListVacants.Call(t.Context(), c, admin.VacantsRequest{Cursor: "", All: true}); err != nil || len(page.Vacants) != 1 || page.Vacants[0].DeletedAt == "" {
+	if page, err := admin.ListVacants.Call(t.Context(), c, admin.ListVacantsRequest{Cursor: "", All: true}); err != nil || len(page.Vacants) != 1 || page.Vacants[0].DeletedAt == "" {
 		t.Errorf("List() = %+v, %v, want the tombstone", page, err)
 	}
 }

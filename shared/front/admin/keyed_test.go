@@ -119,7 +119,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 		}
 	}
 	c.Key = "vop_" + strings.Repeat("A", 43)
-	_, err := admin.ListVacants.Call(context.Background(), c, admin.VacantsRequest{Cursor: "", All: false})
+	_, err := admin.ListVacants.Call(context.Background(), c, admin.ListVacantsRequest{Cursor: "", All: false})
 	if !problem.Is(err, problem.Unauthorized) || strings.Contains(err.Error(), c.Key) {
 		t.Errorf("List() with a wrong key = %v, want unauthorized without the key", err)
 	}

@@ -10,8 +10,9 @@ import (
 )
 
 // Spawning is the body of a spawn request, with the members of a composite.SpawnRequest.
-// SecondParent is the name or id of the second parent. It is for D4, the birth path with two
-// parents. Both parents sign, so the second parent must also be on this host.
+// SecondParent is the name or id of the second parent. It is set only if Path is D4, the birth path
+// with two parents (PROTOCOL §11). Both parents sign, so the second parent must also be on this
+// host.
 type Spawning struct {
 	Path       composite.BirthPath `json:"path"`
 	Name       string              `json:"name"`
@@ -20,7 +21,7 @@ type Spawning struct {
 	// Agent is an alternative to Substrate.
 	Agent          json.RawMessage          `json:"agent,omitempty" canon:"null"`
 	Tools          []string                 `json:"tools,omitempty"`
-	Rule           string                   `json:"rule,omitempty"` // additional rule of the child, if Path is D1
+	Rule           string                   `json:"rule,omitempty"` // additional rule of the child, only for birth path D1
 	SecondParent   string                   `json:"with,omitempty"`
 	Reachability   composite.Reachability   `json:"reach,omitempty"`
 	OutboundPolicy composite.OutboundPolicy `json:"outbound,omitempty"`
@@ -55,7 +56,7 @@ func (s *Spawned) Validate() error {
 }
 
 // Manifest is a child's stored manifest with both signatures. Graduated is true if the child has
-// graduated: the gate has opened it to all callers. Replaced is the previous manifest.
+// graduated, so that all callers may call it. Replaced is the previous manifest.
 type Manifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated"`

@@ -35,7 +35,7 @@ var (
 // vacants permanently.
 var (
 	CreateVacant        = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changeAccess, MaxBody: maxCreationBytes, Wipe: true, Doc: "creates a vacant"}
-	ListVacants         = op.Op[VacantsRequest, VacantPage]{Method: "GET", Path: vacantsPath, Access: readAccess, Doc: "lists vacants by name"}
+	ListVacants         = op.Op[ListVacantsRequest, VacantPage]{Method: "GET", Path: vacantsPath, Access: readAccess, Doc: "lists vacants by name"}
 	ShowVacant          = op.Op[VacantRef, Vacant]{Method: "GET", Path: vacantPath, Access: readAccess, Doc: "shows a vacant"}
 	UpdateVacant        = op.Op[VacantRequest[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changeAccess, Doc: "changes a vacant; 409 if it has changed since the time in seen"}
 	DeleteVacant        = op.Op[VacantRef, Vacant]{Method: "DELETE", Path: vacantPath, Access: changeAccess, Doc: "deletes an archived vacant permanently"}
@@ -158,8 +158,8 @@ type DailyBudget struct {
 
 // Other requests.
 type (
-	// VacantsRequest requests a page of vacants. If All is set, it includes deleted vacants.
-	VacantsRequest struct {
+	// ListVacantsRequest requests a page of vacants. If All is set, it includes deleted vacants.
+	ListVacantsRequest struct {
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`

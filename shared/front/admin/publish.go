@@ -39,15 +39,15 @@ func (p *Published) Validate() error {
 	return nil
 }
 
-// Listed is the listing of a registration as set by the operator.
+// Listed is the listing that the operator has set for a registration.
 type Listed struct {
 	ID      identity.ID `json:"vacant_id"`
 	Source  string      `json:"listing_source"`
 	Listing Listing     `json:"listing"`
 }
 
-// Listing is the searchable description of a vacant in addition to its card. Price is in
-// micro-dollars per call.
+// Listing describes a vacant for searches, in addition to its card. Price is in micro-dollars per
+// call.
 type Listing struct {
 	Tags    []string `json:"tags,omitempty"`
 	Skills  []string `json:"skills,omitempty"`

@@ -9,10 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored reports how the floors of a page of vacants were raised. A vacant refuses messages that
-// were signed before its floor. VacantCount is the number of vacants whose floor was raised, and
-// Failed contains the errors of the others. Next is the cursor of the next page, or "" on the last
-// page.
+// Restored reports how the floors of a page of vacants were raised after a restore. A vacant
+// accepts only messages that were signed after its floor. VacantCount is the number of vacants
+// whose floor was raised, and Failed contains the errors of the others. Next is the cursor of the
+// next page, or "" on the last page.
 type Restored struct {
 	VacantCount int               `json:"vacants"`
 	LatestFloor time.Time         `json:"refused_until,omitzero"`

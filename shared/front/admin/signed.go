@@ -64,7 +64,7 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 		if err != nil {
 			return err
 		}
-		isDeleted := func(ctx context.Context, requestedName string) (bool, error) {
+		isGone := func(ctx context.Context, requestedName string) (bool, error) {
 			name, err := childName(req.ParentID, requestedName)
 			if err != nil {
 				return false, err
@@ -75,7 +75,7 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 			}
 			return child.IsDeleted(), err
 		}
-		if err := requests.Accept(r.Context(), &req, isDeleted); err != nil {
+		if err := requests.Accept(r.Context(), &req, isGone); err != nil {
 			return err
 		}
 		spawned, err := d.createChild(r.Context(), vacants.SpawnSpec{

@@ -204,7 +204,8 @@ func (d *api) receiveEnvelope(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// countRequest counts the request in one commit. It returns err, or the error of the commit.
+// countRequest counts the request in one commit. If the commit fails, it returns the error of the
+// commit, otherwise err.
 func (c *envelopeRequest) countRequest(ctx context.Context, status string, err error) error {
 	var problemErr *problem.Error
 	if errors.As(err, &problemErr) && problemErr.Kind == problem.Unavailable {
@@ -221,7 +222,7 @@ func (c *envelopeRequest) countRequest(ctx context.Context, status string, err e
 		}
 		c.allowance = allowance
 		if c.key.Test {
-			return nil // test data are separate and in no metric
+			return nil // metrics do not count requests with test keys
 		}
 		tx.AddWrites(counter)
 		if isNewAgent {

@@ -77,7 +77,7 @@ type Booking struct {
 	Status    booking.Status `json:"status"`
 	Envelope  booking.State  `json:"envelope_status"`
 	Reason    string         `json:"cancel_reason,omitempty"`
-	From      string         `json:"from"` // sender that the key claimed
+	From      string         `json:"from"` // sender that the envelope names
 	Venue     identity.ID    `json:"venue_id"`
 	Slug      string         `json:"venue_slug"`
 	Name      string         `json:"venue_name"`
@@ -154,9 +154,9 @@ func partyOf(ctx context.Context) *party {
 	return &party{isOperator: c.IsOperator, key: c.Key, vacant: c.Vacant}
 }
 
-// findBooking returns a booking that p may see, and sets p.isVenue. The parties are the key that
-// made the booking, a key of the same account with the scope manage, the venue, and the venue's
-// owner. All others get NotFound.
+// findBooking returns a booking that p may see, and sets p.isVenue. The operator, the venue and the
+// key that made a booking may see it. Keys with the scope manage may also see the bookings of their
+// account and of their tenant's venues. All others get NotFound.
 func (d *api) findBooking(ctx context.Context, id string, p *party) (bookings.Booking, error) {
 	b, err := d.Bookings.Get(ctx, id)
 	if err != nil || p.isOperator {
@@ -254,7 +254,7 @@ func (d *api) listBookings(ctx context.Context, in BookingsRequest) (page Bookin
 	return page, nil
 }
 
-// maxAccountsPerRequest limits the accounts that one request reads while it finds no bookings.
+// maxAccountsPerRequest limits how many accounts one request searches for bookings.
 const maxAccountsPerRequest = 100
 
 // listHostBookings returns a page of the host's bookings. It lists them account by account, because
@@ -283,7 +283,7 @@ func (d *api) listHostBookings(ctx context.Context, cursor string) (items []book
 	return items, accountCursor, nil
 }
 
-// Limits for a transition, in bytes of its body, reason and event id.
+// Limits, in bytes, for the body of a transition request, its reason and its event id.
 const (
 	maxMoveBytes     = 4 << 10
 	maxReasonBytes   = 512

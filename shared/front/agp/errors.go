@@ -27,8 +27,8 @@ func newRefusal(code string, kind problem.Kind, format string, args ...any) erro
 	return &refusal{code, problem.New(kind, format, args...)}
 }
 
-// failure is the body of every error. Detail is for people and for clients that were written for
-// FastAPI; Error.Code is for programs.
+// failure is the body of every error. Detail is a text for people, or a validationError, which
+// lists invalid members in the format of FastAPI. Error.Code is for programs.
 type failure struct {
 	Detail any `json:"detail"`
 	Error  struct {

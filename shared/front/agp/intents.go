@@ -91,14 +91,12 @@ func venueOf(v *bookings.Venue) Venue {
 	return out
 }
 
-// cachedSearch is a cached search result.
 type cachedSearch struct {
 	ids     []identity.ID
 	venues  []Venue
 	expires time.Time
 }
 
-// searchCacheTime is the time for which a search result is cached.
 const searchCacheTime = 300 * time.Second
 
 // Limits of searches.
@@ -274,7 +272,7 @@ func (c *envelopeRequest) findVenue(ctx context.Context, ref string) (bookings.V
 
 type ConfirmAnswer struct {
 	BookingID string `json:"booking_id"`
-	// Status is pending, confirmed or rejected, or completed if there is a result.
+	// Status is the status that the guest sees, or rejected if the venue rejected the booking.
 	Status   string        `json:"status"`
 	Envelope booking.State `json:"envelope_status"`
 	Venue    Venue         `json:"venue"`

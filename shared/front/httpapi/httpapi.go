@@ -58,18 +58,17 @@ type API struct {
 
 type metadataKey struct{}
 
-// WithLoginMetadata makes Challenge tell clients where they can log in. metadata returns the URL of
-// the metadata of the resource that a request calls (RFC 9728), or "" if the resource accepts no
-// tokens.
+// WithLoginMetadata makes Challenge tell clients where they can log in. For a request, metadata
+// returns the URL of its resource's metadata (RFC 9728), or "" if the resource accepts no tokens.
 func WithLoginMetadata(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
 	})
 }
 
-// Challenge sets WWW-Authenticate (RFC 6750) if the client needs another credential: for a 401, and
-// for a 403 because of a missing scope. scope is the scope that the request needs, or "". All
-// refusals of requests that a key or token may authorize must go through Challenge.
+// Challenge sets WWW-Authenticate (RFC 6750) for a 401, and for a 403 because of a missing scope.
+// scope is the scope that the request needs, or "". Routes that accept keys or tokens must call
+// Challenge for each refusal.
 func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
 	p, challenge := problem.AsError(err), `Bearer realm="vacancy"`
 	switch {

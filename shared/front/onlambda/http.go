@@ -38,8 +38,8 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, features ...Fe
 	if f == functions.Message {
 		front.createTextKey = env.Server.Texts.CreateNext
 	}
-	// Admin also handles the scheduled event that requests a canary, which is a row that tests the
-	// tamper detector. Of all functions that may write rows, Admin has the fewest requests.
+	// A scheduled event makes Admin write a canary, a row that tests the tamper detector. Admin has
+	// this task, because it gets the fewest requests of the functions that may write rows.
 	if handleOther := env.HandleDirect; f == functions.Admin {
 		canaryJob := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wallClock(), rand.Reader)
@@ -72,9 +72,9 @@ type httpFront struct {
 	proxy        *httpadapter.HandlerAdapterV2 // converts Lambda events to requests for handler
 	log          *slog.Logger
 	afterRequest func() // runs after each request
-	// createTextKey creates the text key of the next day (which encrypts its message texts) if it is
-	// due. It runs at the end of a request, because a function runs no code between requests. It
-	// may be nil.
+	// createTextKey creates the key that encrypts the message texts of the next day
+	// (textkeys.Keys.CreateNext). It runs at the end of a request, because a function runs no code
+	// between requests. It may be nil.
 	createTextKey func(context.Context) error
 	coldStart     coldStart
 }
@@ -178,7 +178,7 @@ func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer r
 	return answer, nil
 }
 
-// createNextTextKey runs createTextKey for at most two seconds, and not at all if less than three
+// createNextTextKey runs createTextKey for at most two seconds. It is skipped if less than three
 // seconds remain until the deadline. A failure does not affect the answer, and a later request
 // tries again.
 func (f *httpFront) createNextTextKey(ctx context.Context) {
@@ -228,8 +228,8 @@ func refusalResponse(err error) response {
 	return r
 }
 
-// logRequest logs a request that panicked. It also logs a request that its handler did not log,
-// because the request was refused earlier or changed no data.
+// logRequest logs a request whose handler panicked or logged no line. A handler logs no line if it
+// changed no data or was not called.
 func (f *httpFront) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", truncate(in.RequestContext.HTTP.Method)), slog.String("path", truncate(in.RawPath))}

@@ -38,9 +38,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Env contains the settings and connections of a function, from which its handler is built. A
-// function without tables has only Settings and Log. Search and Indexer, which use only the search
-// index, have no Server.
+// Env contains the settings and connections that a function's handler uses. If the function has no
+// tables, only Settings and Log are set. Server is nil in functions.Search and functions.Indexer,
+// for which package cloudindex opens the registry and the index.
 type Env struct {
 	Settings
 	*serve.Server
@@ -57,7 +57,7 @@ type Env struct {
 }
 
 // DirectHandler handles an event that did not come through the Function URL. ok is false for an
-// unknown event. A client of the URL cannot send such an event, because Lambda wraps every request
+// unknown event. A client of the URL cannot send a direct event, because Lambda wraps every request
 // in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
@@ -137,7 +137,7 @@ func RegistryHandler(env *Env) http.Handler { return env.Server.RegistryHandler(
 func (h *Env) openRegistryLog() *translog.Log {
 	l, err := h.Server.OpenLog(nil)
 	if err != nil {
-		panic(err) // only a witness's key can be wrong, and none is configured
+		panic(err) // OpenLog fails only if a witness's key is invalid, and nil contains no keys
 	}
 	return l
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RunThink answers the requests by which other functions ask models (package think). The answers
-// are streams, for Invoke and for InvokeWithResponseStream. RunThink never returns.
+// RunThink serves package think to other functions, which ask models through it. Clients may use
+// Lambda's Invoke or, to receive a stream, InvokeWithResponseStream. RunThink never returns.
 func RunThink(features ...Feature) {
 	env, _ := openOrExit(functions.Think, os.Stdout, features...)
 	lambda.Start((&thinker{service: env.Server.Answers.ThinkService(), log: env.Log}).invoke)
@@ -42,8 +42,8 @@ type thinker struct {
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
 	ctx, _ = t.coldStart.withUsage(ctx)
 	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
-		// The log handler may drop lines of turns that wrote no data, as in public functions. Every
-		// call is still logged, because the function message logs each call with all its turns.
+		// This line may be dropped, because obs.Config.Public limits the lines of requests that
+		// wrote no data. The function message still logs each call with all its turns.
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		attrs := []slog.Attr{slog.String("op", truncate(r.Op)), slog.String("vacant", r.Vacant.Short()),
 			slog.Int("in", r.Usage.InputTokens), slog.Int("out", r.Usage.OutputTokens), slog.Int("cost", r.Usage.Cost)}

@@ -307,7 +307,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		case isRetry:
 			id, err = d.Tasks.FindRepeat(r.Context(), c.recent)
 		case wasLost:
-			id, err = d.Tasks.ClaimLostTurn(r.Context(), c.recent, r.Vacant.ID, owner)
+			id, err = d.Tasks.ClaimUndelivered(r.Context(), c.recent, r.Vacant.ID, owner)
 		}
 		c.isRepeat = id != ""
 		if err == nil && id == "" {
@@ -351,7 +351,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		}
 		d.Tasks.ReleaseLostTurn(c.recent, id)
 		switch p := problem.AsError(err); {
-		case errors.Is(err, task.ErrAnswerLost):
+		case errors.Is(err, task.ErrUndelivered):
 			wasLost = true
 		case key != "" && p.Field == "messageId":
 			return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
@@ -407,7 +407,7 @@ func (c *completion) recordDelivery() {
 	var err error
 	switch {
 	case !c.delivered:
-		err = c.api.Tasks.RecordLostTurn(ctx, c.recent, c.ref.ID)
+		err = c.api.Tasks.RecordUndelivered(ctx, c.recent, c.ref.ID)
 	case c.isRepeat:
 		err = c.api.Tasks.RecordDelivery(ctx, c.recent, c.ref.ID)
 	}

@@ -91,7 +91,7 @@ func (c *Caller) DeriveKey(ctx context.Context, owner call.Owner, conversation s
 }
 
 func (c *Caller) SignMessage(ctx context.Context, t *task.Turn, conversation string, m task.Message, idempotencyKey string) error {
-	return c.service.Tasks.Sign(ctx, t, conversation, m, idempotencyKey)
+	return c.service.Tasks.PrepareSigning(ctx, t, conversation, m, idempotencyKey)
 }
 
 // SetPayment sets the turn's payer, address and payment. If both the turn and the request limit the

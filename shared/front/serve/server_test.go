@@ -141,7 +141,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
 		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
 	}
-	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.VacantsRequest{Cursor: "", All: false})
+	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.ListVacantsRequest{Cursor: "", All: false})
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
 	}

@@ -64,8 +64,8 @@ type Change struct {
 	Name     string       `json:"name,omitempty"`    // name of the key
 	Caller   string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
 	Maker    string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// EndedKeys contains the ids of the keys, and EndedCallers the callers of the links, that ended
-	// with Key.
+	// EndedKeys contains the ids of the keys that ended with Key. EndedCallers contains the callers
+	// whose links ended with Key.
 	EndedKeys       []string  `json:"keys,omitempty"`
 	EndedCallers    []string  `json:"callers,omitempty"`
 	Claim           string    `json:"claim,omitempty"` // claim that the caller signed

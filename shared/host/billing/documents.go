@@ -12,7 +12,7 @@ import (
 // accountPartition contains the documents of an account, whose id replaces the star.
 const accountPartition = KindAccount + "#*"
 
-// keyUsePartition contains the AGP request counters of a key, or of all keys with tier free of an
+// keyUsePartition contains the AGP request counters of a key, or of all free-tier keys in an
 // account.
 const keyUsePartition = "keyuse#*"
 

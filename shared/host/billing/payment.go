@@ -20,7 +20,7 @@ const (
 )
 
 // Payments is a payment provider, such as Stripe. It must be safe for concurrent use. If the
-// operator has not set its keys, the errors of both methods are NotFound.
+// operator has not set the provider's keys, the errors of both methods are NotFound.
 type Payments interface {
 	// CreateCheckout creates a page for a payment to an account. A repeated idempotency key
 	// returns the same page. If the idempotency key is "", each call creates a page.
@@ -55,7 +55,7 @@ type Event struct {
 	PaymentID     string       // provider's id of the payment
 	Account       string       // account that gets the payment, if it was paid
 	Paid          money.Amount // amount of the payment, if it was paid
-	RefundedTotal money.Amount // sum of all refunds of the payment, except refunds that had failed by then
+	RefundedTotal money.Amount // sum of the payment's refunds, without refunds that had failed before the event
 	RefundID      string       // id of the refund that is reported, or ""
 	RefundReport  Refund
 	DisputeID     string // id of the dispute that is reported, or ""

@@ -20,9 +20,9 @@ import (
 // neither a cap nor a limit per call. A link ends with its key (tree.go).
 //
 // A test key cannot read or change data that live keys use. KeyRequirement.AllowsTest admits it to
-// an operation, and CanSee hides live keys from it. Every other key with the scope manage can
-// revoke any key and end any link. This only removes rights, and a leaked key must be revoked
-// quickly. A key without the scope manage can end only the links that it created.
+// an operation, and CanSee hides live keys from it. Every live key with the scope manage can revoke
+// any key and end any link, because a leaked key must be revoked quickly. A key without the scope
+// manage can end only the links that it created.
 
 // checkCanMake returns an error if the new key would have rights that k lacks. The scopes of o must
 // be set.

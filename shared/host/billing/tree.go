@@ -154,8 +154,8 @@ type Revocation struct {
 }
 
 // RevokeKey revokes a key of an account and ends its tree from the next request on. actor is the
-// revoking key, or nil for the operator. A second call ends the rest of the tree that remained
-// after a crash or RevokeSingleKey.
+// revoking key, or nil for the operator. A repeated call ends the part of the tree that a crash or
+// RevokeSingleKey has left.
 func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string) (r Revocation, err error) {
 	var startedEnding bool
 	if r.Key, startedEnding, err = b.markRevoked(ctx, actor, account, id, true); err != nil {

@@ -23,8 +23,8 @@
 // If the venue's call is never accepted, the held money is refunded when the booking stops waiting
 // for the venue. A crash before the commit of step 1 leaves only the guest's details, which expire.
 // If the host crashes after step 1, the reminder dispatches the booking. If the host crashes after
-// step 2, the reminder depends on the venue. A venue on this host gets the same bytes again and
-// returns the same answer. A dispatch to a venue on another host counts as failed.
+// step 2, the effect of the reminder depends on the venue. A venue on this host gets the same bytes
+// again and returns the same answer. A dispatch to a venue on another host counts as failed.
 package booking
 
 import (

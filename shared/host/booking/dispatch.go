@@ -36,8 +36,8 @@ func (s *Service) HandleMessage(ctx context.Context, message string) error {
 }
 
 // EnqueueDue sends the bookings with due reminders to the queue. It is for a process whose time
-// limit is too short for a dispatch. Each EnqueueDue sends a booking again until its state has
-// changed.
+// limit is too short for a dispatch. Each call of EnqueueDue sends a booking again until its state
+// has changed.
 func (s *Service) EnqueueDue(ctx context.Context) (due.SweepResult, error) {
 	return s.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.loadBooking(ctx, string(d.Data))
@@ -87,8 +87,8 @@ func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) er
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
 		if b.Cancelled || b.Attempts > len(retryPauses) || !b.Start.IsZero() && s.Now().After(b.Start) {
-			// A booking can be rejected only in the state dispatched. It changes to this state without
-			// being sent.
+			// A booking can be rejected only in the state dispatched. It therefore enters this state first,
+			// but is not sent.
 			if current, err := s.transitionAsHost(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
 				_, err = s.transitionAsHost(ctx, &current, booking.Rejected, reasonUnreachable)
 				return err

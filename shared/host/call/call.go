@@ -26,8 +26,8 @@ import (
 // and calls other vacants with host. ctx ends at the deadline. A later result is discarded. e
 // contains only what the signature covers. The returned message is sent as ROLE_AGENT. An error
 // voids the call with status 504 for the kind problem.DeadlineExceeded and 500 for other kinds. A
-// kind that is not a failure (Kind.IsFailure) is reported as problem.BehaviourFailed. An AgentError
-// in the error chain is stored for the operator.
+// kind for which Kind.IsFailure is false is reported as problem.BehaviourFailed. An AgentError in
+// the error chain is stored for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is the part of a hosted vacant's record that the pipeline needs.
@@ -40,9 +40,9 @@ type Vacant struct {
 	Signer     identity.Signer
 	// Ready opens the key of Signer, which may fail and may cost money. It is called after the
 	// caller's signature is verified and before the call is accepted. If it fails, the host refuses
-	// the call with 503, because it could only void an accepted call. If the vacant's daily budget is
-	// spent, the error has kind problem.BudgetSpent and the refusal is 429. If Ready is nil, Signer is
-	// always ready.
+	// the call with 503, because an accepted call could only be voided. If the vacant's daily budget
+	// is spent, the error has kind problem.BudgetSpent and the refusal is 429. If Ready is nil, Signer
+	// is always ready.
 	Ready func(context.Context) error
 	// Parent is the parent of a child, otherwise nil. IsClosedChild reports whether the vacant is a
 	// child whose manifest admits only its parent and siblings. To other callers, it looks like a
@@ -203,7 +203,7 @@ type Outcome struct {
 	ReplyHash           identity.Hash // set instead of Reply if the text key is destroyed
 	CutReason           CutReason     // "" for a complete answer
 	HasReceipt          bool          // whether the answered call had a price, so that a receipt exists
-	HasUnsearchedEpochs bool          // whether the search that ended with State Unknown omitted older epochs
+	HasUnsearchedEpochs bool          // whether older epochs were not searched; may be set if State is Unknown
 	ResetAt             time.Time     // time of a successful Reset
 
 	HasChain        bool // whether ExpectedSeq and ChainTip are set

@@ -41,10 +41,10 @@
 //     separate requests of the same walk, within the limits of the first request (walk.go).
 //  8. The answer is bound to the request, signed and appended to the response stream (storeAnswer).
 //     A failure appends a void (voidCall). Answers of vacants with kin are recorded as evidence for
-//     the gate (startObservation).
+//     graduations (startObservation).
 //  9. Then the reply is sent: front/message renders the Outcome. If a caller cancels a call whose
-//     answer it can read in pieces, these pieces become the answer (StorePartialAnswer). It is
-//     signed, charged and marked as cut.
+//     answer it can read in pieces, these pieces become the answer (StorePartialAnswer). This
+//     answer is signed, charged and marked as cut.
 //  10. For a resend of the same bytes, Send finds the row (findResentCall) and its outcome
 //     (loadOutcome): the stored answer, pending, or unanswered.
 //

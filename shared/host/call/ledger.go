@@ -148,8 +148,8 @@ func (h *Host) fetchAndQuote(ctx context.Context, r *request, fresh bool) (ok bo
 	return true, h.planPayment(ctx, r)
 }
 
-// needsQuote reports whether the call has a price or a payer. The payer's key may be a test key,
-// which can call only some vacants.
+// needsQuote reports whether the ledger must plan the call. A free call with a payer needs a quote,
+// because a test key can call only some vacants.
 func (r *request) needsQuote() bool {
 	return r.mayNeedPayment && (!r.vacant.Price.IsFree() || r.opts.Payer != nil)
 }

@@ -31,9 +31,9 @@ type ThreadExchange struct {
 }
 
 // ReadThread returns the earlier exchanges of e's thread, the oldest first: at most the last
-// MaxExchanges, with at most MaxThreadBytes bytes. It reads only e's epoch, so that a reset erases
-// the memory. It omits calls without a context id, calls without an answer, answers that are not
-// newer than since, and texts whose key is destroyed.
+// MaxExchanges, with at most MaxThreadBytes bytes. It ignores exchanges of earlier epochs, so a
+// reset erases the memory. It omits calls without a context id, calls without an answer, answers
+// that are not newer than since, and texts whose key is destroyed.
 func (h *Host) ReadThread(ctx context.Context, e *envelope.Envelope, since time.Time) ([]ThreadExchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil

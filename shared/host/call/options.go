@@ -46,9 +46,9 @@ type Options struct {
 	// if the row gets another position or another payment plan. It may be nil.
 	AcceptWrites func(*RequestRow) ([]store.Write, error)
 	// HandoffWrites replaces AcceptWrites for a slow call (Host.IsSlow). SendWith then does not wait
-	// for the call. Resume runs the call, maybe in another process, and its answer can be read while
-	// it is being produced (RequestRow.IsStreamed). If HandoffWrites is nil, a slow call runs like any
-	// other call. It is refused if less time is left than its vacant may take.
+	// for the call. Resume runs the call, maybe in another process, and callers can read the answer
+	// while it is being produced (RequestRow.IsStreamed). If HandoffWrites is nil, SendWith runs a
+	// slow call, or refuses it if too little time is left (CheckTimeLeft).
 	HandoffWrites func(*RequestRow) ([]store.Write, error)
 	// DecideWrites returns writes for the commit of the row that decides the request. It is called
 	// again if another writer has changed a document of these writes. It may be nil.
@@ -96,8 +96,7 @@ func ReceiptPath(p Pair, position uint64) string {
 	return ReceiptsPrefix + p.Caller.String() + "/" + p.Vacant.String() + "/" + strconv.FormatUint(position, 10)
 }
 
-// maxConflicts limits the retries after conflicts with the writes of DecideWrites or with a debit,
-// for each row.
+// maxConflicts limits the retries for each row after conflicts with DecideWrites or with a debit.
 const maxConflicts = 20
 
 func (o *Options) decisionWrites(ctx context.Context, d Decision) ([]store.Write, error) {

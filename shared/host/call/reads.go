@@ -70,9 +70,9 @@ const maxDecisionPage = 64
 
 // findDecidingRowPaged returns the response row that decides a request, or nil, and the last row
 // that it read. It starts at the row at ResponseTip, because a row written between two reads must
-// not be skipped. It stops at a row that closes the request, because an old request may have many
-// later rows. pageSize is the size of the first page, and each further page is twice as large, up
-// to maxDecisionPage.
+// not be skipped. It stops at a row that supersedes the request (tipSupersedes), because an old
+// request may have many later rows. pageSize is the size of the first page, and each further page
+// is twice as large, up to maxDecisionPage.
 func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRow, pageSize int) (d *ResponseRow, last ResponseRow, err error) {
 	tipPosition, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {

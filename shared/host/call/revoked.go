@@ -53,7 +53,7 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 	row, err := h.appendRequest(ctx, r, v)
 	checkErr := <-checkDone
 	defer h.forgetTipsIfRevoked(r)
-	r.out.HasEnded = false // an earlier attempt may have been voided
+	r.out.HasEnded = false // a previous attempt to append the row may have set it
 	switch {
 	case checkErr == nil && r.revokedCallerErr == nil && !r.vacantKeyRevoked:
 		return row, err

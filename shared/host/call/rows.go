@@ -89,7 +89,7 @@ type RequestRow struct {
 	IsStreamed bool
 }
 
-// ResponseRow decides a request by an answer or a void. A request has at most one.
+// ResponseRow decides a request by an answer or a void. A request has at most one ResponseRow.
 type ResponseRow struct {
 	Position uint64
 	WriteID  store.WriteID

@@ -141,7 +141,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, err
 	}
 	if timeAllowed == 0 {
-		// The call could only be voided if it were accepted now. A refused call can be sent again.
+		// An accepted call could only be voided now, whereas a refused call can be sent again.
 		return nil, problem.New(problem.Unavailable, "too little time is left for an answer; send the same request again")
 	}
 	tip := &v.req

@@ -46,7 +46,7 @@ func (c *tipCache) put(p Pair, newTips tips) {
 	}
 	old, isCached := s.m[p]
 	if !isCached && newTips.req.Position == 0 {
-		return // without the request tip, the request stream would look empty
+		return // a cached pair with a zero request tip would look like a pair without requests
 	}
 	if old.req.Position > newTips.req.Position {
 		newTips.req = old.req

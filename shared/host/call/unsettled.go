@@ -36,10 +36,10 @@ func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
 	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: unsettledKey(pair, row.Position), IfVersion: s.unsettledVersion})
 }
 
-// settleAndAnswer settles a call and answers it. If the settlement may be uncertain, the answer is
-// first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is
-// uncertain, the next resend or the sweeper retries the settlement. If this process can no longer
-// answer the call, isTooLate is true.
+// settleAndAnswer settles a call and answers it. If the ledger may settle the call late, the answer
+// is first stored in UnsettledAnswerDocs. If the process then crashes or Settle returns
+// ErrUncertain, the next resend or the sweeper retries the settlement. If this process can no
+// longer answer the call, isTooLate is true.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isTooLate bool, err error) {
 	elapsed := func() time.Duration { return h.Now().Sub(start) }
 	var charge answerCharge

@@ -62,8 +62,8 @@ func (r *request) taskPaysForCalls() bool {
 	}
 }
 
-// IsOwnTaskWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the
-// vacant, or to a call in the turn's walk for which all vacants from the root to the call have the
+// IsOwnTaskWork reports whether ctx belongs to a dispatched task whose owner owns the vacant: to a
+// turn of the task, or to a call in its walk. All vacants from the root to the call must have the
 // same tenant.
 func IsOwnTaskWork(ctx context.Context) bool {
 	r := requestFrom(ctx)
@@ -121,8 +121,8 @@ type walk struct {
 	turnEnded    chan struct{}
 }
 
-// sumPayments returns the sum of the payments of a walk, without the call that has the hash
-// excluded. The caller must hold w.mu.
+// sumPayments returns the sum of the payments of a walk, without the call whose hash is excluded.
+// The caller must hold w.mu.
 func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
 	sum := w.rootHold
 	for hash, amount := range w.callCosts {
@@ -147,8 +147,8 @@ func (w *walk) awaitTurnEnd(ctx context.Context) error {
 	}
 }
 
-// strictestLimit returns the limit of the root r that leaves the least money for a call, and the
-// cost that counts toward this limit, without the call itself. The caller must hold r.walk.mu.
+// strictestLimit returns the limit of the root r that leaves the least money for a call. spent is
+// the cost of other calls that counts toward this limit. The caller must hold r.walk.mu.
 func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.sumPayments(callHash)
 	if p := r.opts.Payer; p != nil && p.MaxWalkCost > 0 {

@@ -93,7 +93,7 @@ func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position ui
 		return nil
 	}
 	if row.Amount == 0 {
-		return nil // held money has no event; the venue's call is charged later
+		return nil // a row that only holds money has no usage event
 	}
 	e := hostbooking.UsageEvent{ID: row.UsageEventID, Account: row.Account, Time: row.Time}
 	got, _, err := hostbooking.EventDocs.Require(ctx, r.view, hostbooking.EventKey(&e))

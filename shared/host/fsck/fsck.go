@@ -30,7 +30,7 @@ type Source interface {
 // Config configures a check. Retention and Progress are optional.
 type Config struct {
 	Source Source
-	Vault  custody.Vault // opens text keys and, unless it withholds them, seeds
+	Vault  custody.Vault // opens text keys and seeds; it may withhold seeds (custody.ErrWithheld)
 	// Blobs opens the storage of files, or returns nil if there is none. If Blobs is nil, the
 	// documents of files are not compared with the stored bytes.
 	Blobs func() (blob.Blobs, error)
@@ -38,11 +38,11 @@ type Config struct {
 	// Retention is the time for which the host stores text keys after the end of their day. Zero
 	// means textkeys.MinRetention.
 	Retention time.Duration
-	// ReportFinding is called for each finding. The findings are in the order of the rows, except
-	// between the two streams of a pair. An error ends the check.
+	// ReportFinding is called for each finding. The findings are in the order of the rows, but the
+	// findings in the two streams of a pair may be mixed. An error ends the check.
 	ReportFinding func(Finding) error
-	// Progress is called every few thousand rows unless it is nil. The numbers of a second reading
-	// start at zero.
+	// Progress is called every few thousand rows unless it is nil. If Run reads the data a second
+	// time, the numbers start at zero again.
 	Progress func(Result)
 }
 
@@ -84,7 +84,7 @@ type run struct {
 	result         Result
 	reportedRows   uint64          // value of Rows at the last call of Progress
 	damagedKeyDays map[uint32]bool // days whose damaged key was reported
-	// These are the sums of the events in the chain of all events and in the actors' chains.
+	// chainSum is the sum over the chain of all events, and actorSum over the chains of the actors.
 	chainSum, actorSum hashSum
 	pendingFindings    []pendingFinding // findings that flush has not handled yet
 	pendingSignatures  int              // number of pending findings that depend on a signature

@@ -669,7 +669,7 @@ func (t *Team) AnswerTask(ctx context.Context, c Caller, id, text, key string) (
 	if err := checkMessage("text", text, &m); err != nil {
 		return Status{}, err
 	}
-	if err := t.Tasks.Sign(ctx, &turn, d.Task.Context, m, ""); err != nil {
+	if err := t.Tasks.PrepareSigning(ctx, &turn, d.Task.Context, m, ""); err != nil {
 		return Status{}, err
 	}
 	updated, err := t.Tasks.Enqueue(ctx, turn)

@@ -257,8 +257,8 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 // UpdateCardURLs replaces every card that does not contain this host's URL, and records each new
 // card in its vacant's logbook. It returns the number of new cards. Terminal vacants keep their
 // cards. After an error, UpdateCardURLs continues with the next vacant, and returns all errors. If
-// a card lacks its vacant's signature or differs from the record, the error is Damaged, because a
-// new signature would make a forged text valid.
+// a card lacks its vacant's signature or differs from the record, the error is Damaged, because the
+// text may be forged and must not be signed again.
 func (v *Directory) UpdateCardURLs(ctx context.Context) (signedCount int, err error) {
 	base, err := v.requireBaseURL(ctx)
 	if err != nil {
@@ -274,8 +274,8 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 		if r.State.IsRetired() {
 			return nil, nil
 		}
-		// The record must be read before the publication. Otherwise, a concurrent publication would
-		// not conflict with this commit.
+		// changeRecord has already read the record. A publication that isPublished does not see yet
+		// therefore conflicts with this commit.
 		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}
@@ -293,8 +293,8 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 }
 
 // currentCard returns r's card if it has the given base URL, capability and substrates. Otherwise,
-// it signs a new card and stores it in r. If cardSubstrates is nil, the substrates of the card do
-// not change, because a plan changes the substrate of a vacant but not its card.
+// it signs a new card and stores it in r. If cardSubstrates is nil, the new card keeps the old
+// card's substrates. They may differ from r.Substrate, because a plan does not change the card.
 func (v *Directory) currentCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {

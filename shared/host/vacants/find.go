@@ -69,7 +69,7 @@ func (v *Directory) GetByName(ctx context.Context, asker Asker, name string) (Re
 // minPrefix is the minimum length of a prefix of an id, in hex digits, that Find accepts.
 const minPrefix = 4
 
-// Find returns the record of a vacant that a person identified by a name, an id, or a prefix of an
+// Find returns the record of a vacant that a person identified by an id, a name, or a prefix of an
 // id, tried in this order. A prefix is compared only with vacants that the Asker knows. If it
 // matches several ids, the error names their vacants.
 func (v *Directory) Find(ctx context.Context, asker Asker, query string) (Record, error) {
@@ -124,8 +124,8 @@ func (v *Directory) Pages(ctx context.Context, asker Asker) iter.Seq2[[]Record, 
 	return store.AllPages(func(cursor string) ([]Record, string, error) { return v.List(ctx, asker, cursor, MaxPage) })
 }
 
-// ListAll works like List, but includes tombstones. The last pages contain the tombstones whose
-// names now belong to other vacants or were released, ordered by id.
+// ListAll works like List, but includes tombstones. The last pages contain the tombstones that have
+// lost their names, ordered by id.
 func (v *Directory) ListAll(ctx context.Context, asker Asker, cursor string, n int) ([]Record, string, error) {
 	acceptAll := func(*Record) bool { return true }
 	docRange := asker.nameRange()

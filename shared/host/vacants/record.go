@@ -26,7 +26,7 @@ type Record struct {
 	State      lifecycle.State
 	Capability string
 	Substrate  string              // string form of a substrate.Spec
-	Chooser    outbound.URLChooser // party that set Substrate and Agent
+	Chooser    outbound.URLChooser // party that set Substrate and the agent
 	// AgentVersion is the version of the definition.Agent that answers with Substrate. Zero means
 	// the default agent. The agent is not used while the vacant answers with a plan.
 	AgentVersion int
@@ -53,20 +53,19 @@ type Record struct {
 	HasKin bool
 	// KeylessAccess is the setting for callers without a key.
 	KeylessAccess KeylessAccess
-	// Price is the price of a call, or nil if no price was ever set. A free price keeps the number
-	// of the last version.
+	// Price is the price of a call, or nil if no price was ever set. A price that became free also has
+	// a version number.
 	Price *price.Price
 	// CallTimeout limits the duration of a call. Zero means the host's limit.
 	CallTimeout time.Duration
 	// Input lists the media types of the files that the vacant's agent accepts in addition to text
 	// (definition.Agent).
 	Input []string
-	// Memory reports whether the vacant's agent remembers the calls of a thread. In records of
-	// earlier programs it is false until the agent's next version.
+	// Memory reports whether the vacant's agent remembers the calls of a thread. Earlier programs did
+	// not store Memory. It is false in their records until the agent's next version.
 	Memory bool
-	// StoredBytes is the number of bytes that the tenant's quota counts for the vacant, which are
-	// versions of its agent and chains from its import. Versions that an earlier program stored are
-	// not counted.
+	// StoredBytes is the size of the vacant's agent versions and imported chains in bytes, which
+	// counts toward the tenant's quota. Versions that an earlier program stored are not counted.
 	StoredBytes int64
 	// DeletedAt is the time of the vacant's deletion, or the zero time. The record of a deleted
 	// vacant is a tombstone, which contains the id, the name, the kin, the times and the state
@@ -240,7 +239,7 @@ func ChooserOf(tenant string, chooser outbound.URLChooser) outbound.URLChooser {
 }
 
 // TenantOf returns the tenant of a vacant from its record or tombstone. It is "" for a vacant of
-// the operator. It is also "" if the record is missing or damaged, which verify reports.
+// the operator, and for a missing or damaged record.
 func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, error) {
 	r, _, err := RecordDocs.Get(ctx, docs, RecordKey(id))
 	if problem.Is(err, problem.Damaged) {

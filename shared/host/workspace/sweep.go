@@ -19,14 +19,14 @@ const BlobPrefix = "workspaces/"
 
 const (
 	// orphanAge is the minimum age at which a blob without a document is deleted. It is longer than
-	// any write. The count document of a removed workspace remains for the same time after the
-	// files are deleted.
+	// any write. After the files of a removed workspace are deleted, its count document remains for
+	// orphanAge.
 	orphanAge = 24 * time.Hour
 	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup must
 	// read the blobs within this time after it has read the documents.
 	backupTime = time.Hour
 	// maxUnrecordedAge limits the age of a replaced blob that is not recorded in FormerBlob. Sweep
-	// keeps such a blob until orphanAge, which is at least 2*backupTime after its replacement.
+	// deletes such a blob at orphanAge, and therefore at least 2*backupTime after its replacement.
 	maxUnrecordedAge = orphanAge - 2*backupTime
 	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
 	// a writer may retry.
@@ -60,7 +60,7 @@ func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			countDoc.Expires = w.now().Add(orphanAge) // Sweep sets the expiry only of workspaces with blobs
+			countDoc.Expires = w.now().Add(orphanAge) // deleteFiles sets it later for workspaces with blobs
 		}
 		CountDocs.Put(tx, countDoc, -w.now().Unix()) // makes concurrent writes fail
 		tx.AddWrites(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
@@ -129,8 +129,8 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 }
 
 // forEachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads
-// the documents. If an old listed blob has no document then, it never gets one, because no write
-// takes that long.
+// the documents. An old blob without a document is therefore an orphan: no write waits that long
+// between a blob and its document.
 func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, blobInfos []blob.Info) error) error {
 	var blobInfos []blob.Info
 	lastID := ""

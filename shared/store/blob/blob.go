@@ -1,5 +1,5 @@
-// Package blob defines the port for large objects, which are stored under a key and replaced as a
-// whole, optionally on a condition.
+// Package blob defines the port for large objects. An object is stored under a key. Put replaces a
+// complete object, optionally on a condition.
 //
 // A reader always sees exactly one complete version of an object. Of several concurrent writers
 // with the same condition, exactly one succeeds. Adapters are separate packages, and package
@@ -52,7 +52,7 @@ type Blobs interface {
 
 	// Put creates or replaces an object with size bytes of body, starting at the body's current
 	// offset, and returns the tag of the new version. ErrConflict means that the condition did not
-	// hold and that Put did not store the blob. ErrUnavailable means that the outcome is unknown
+	// hold and that Put did not store the object. ErrUnavailable means that the outcome is unknown
 	// until the caller reads the object. If the adapter retries a Put that was applied, the retry
 	// succeeds. A version is durable before readers can see it.
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond Condition) (tag string, err error)

@@ -5,14 +5,14 @@
 //
 // # The life of a row
 //
-// Commit copies the row into a record and queues it. One goroutine, the committer, takes the
-// complete queue and decides each commit against the transaction and the earlier commits of the
-// queue. It writes the records of the accepted commits, syncs once for all, and acknowledges them.
-// The next group gathers during the sync, so a commit is never delayed in order to fill a group.
+// Commit copies the row into a record and queues it. One goroutine, the committer, takes a group of
+// commits from the queue and checks the conditions of each in one transaction. It writes the
+// records of the accepted commits, syncs once for the group, and acknowledges them. The next group
+// gathers during the sync, so a commit is never delayed in order to fill a group.
 //
-// Records of all streams are appended to one journal, so that 64 rows of 64 pairs fill a dozen
-// pages instead of changing 64. The index locates the rows. The entries of the last few thousand
-// rows are only in memory (recent), and the others are in the file. When recent is full, the
+// Records of all streams are appended to one journal. There, 64 rows of 64 pairs fill a dozen
+// pages; keyed by stream, they would change 64 pages. The index locates the rows. The entries of
+// the last few thousand rows are only in memory (Store.recent). When recent is full, the
 // transaction that writes the next rows also moves recent into the file. After a crash, Open
 // completes the file's index from the journal. In a test with 64 pairs and two rows of 900 bytes
 // per call, rows keyed by pair and position cost 95 to 125 µs of CPU per call and 2.1 KB of disk
@@ -20,7 +20,7 @@
 //
 // A reader takes the stream's recent rows from memory, begins a transaction, and ignores records
 // beyond the transaction. A row is added to memory before its transaction is visible, and removed
-// from memory after its index entry is visible. Rows written together therefore become visible
+// from memory after its index entry is visible. Rows of one commit therefore become visible
 // together. A reader also waits until its transaction is on disk (disk.go).
 //
 // # Measured and rejected
@@ -65,8 +65,8 @@ const (
 
 // Options are options of Open. The zero Options suit a host.
 type Options struct {
-	// MaxSize is the size limit of the file in bytes. Beyond it Commit returns ErrUnavailable, as
-	// if the disk were full, while reads continue. Zero means no limit.
+	// MaxSize is the size limit of the file in bytes. If a commit needs a larger file, Commit returns
+	// ErrUnavailable. Reads still succeed. Zero means no limit.
 	MaxSize int
 	// Upgrade upgrades a file of an earlier format. If it is nil, Open rejects such a file.
 	Upgrade *Upgrade
@@ -115,8 +115,8 @@ func (r recentEntries) recordAt(position uint64) uint64 {
 	return r.records[position-r.firstPosition]
 }
 
-// truncateAfter returns r without the records after record. A transaction whose last record is
-// record does not contain them.
+// truncateAfter returns r without the records after record. They are invisible to a reader whose
+// transaction ends with record.
 func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -145,8 +145,8 @@ func Open(path string, o Options) (*Store, error) {
 }
 
 func (s *Store) prepareFile(u *Upgrade) error {
-	// A process that was killed between its last write and the sync left data that is readable but
-	// would be lost in a power failure: the name of a new file, and its last transaction.
+	// If a process was killed between its last write and the sync, its last transaction and the name
+	// of a new file are readable, but a power failure would lose them. Therefore sync both.
 	if err := errors.Join(s.db.Sync(), syncDir(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
@@ -209,8 +209,8 @@ func (s *Store) openDB(path string, options *bbolt.Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
-// recoverPanic runs fn and converts its panic to an error: bbolt asserts that what it reads is
-// valid, and the mapping of a truncated file faults. fn must release locks with defer.
+// recoverPanic runs fn and converts a panic to an error. bbolt panics if it reads invalid data, and
+// an access beyond the end of a truncated file is a memory fault. fn must release locks with defer.
 func recoverPanic(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -136,7 +136,7 @@ func (s *Store) unpublishRows(g *group) {
 			delete(s.recent, name)
 			continue
 		}
-		// The full slice expression makes the next append copy, because a reader may use the array.
+		// A reader may still use the array, so the next append must copy it.
 		r.records = r.records[:n:n]
 		s.recent[name] = r
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // syncState tracks which transactions are on disk. A bbolt transaction is visible before its last
-// sync has finished, so an answer based on it could leave the host and be lost in a power failure.
-// Therefore a reader waits for its transaction.
+// sync has finished. If a host sent such data to a caller, a power failure could still undo it.
+// Therefore a reader waits until its transaction is on disk.
 type syncState struct {
 	lastSynced atomic.Int64 // last transaction on disk
 	mu         sync.Mutex

@@ -20,8 +20,8 @@ const Format = 4
 var (
 	// metaBucket holds the format, the last indexed record and the state of an upgrade.
 	metaBucket = []byte("meta")
-	// journalBucket holds every row in the order of acceptance: record number -> record. Commits
-	// write only at its right edge.
+	// journalBucket holds every row in the order of acceptance: record number -> record. Commits only
+	// add records at its end.
 	journalBucket = []byte("journal")
 	// numberByNameBucket maps stream names to numbers: name -> number. It stores each name once, and
 	// listing streams does not read rows.
@@ -34,7 +34,7 @@ var (
 	documentsBucket = []byte("documents")
 	// sparseIndexBucket is the sparse index: index partition, index sort, document key -> empty value.
 	sparseIndexBucket = []byte("listed")
-	// expiryBucket lists documents by expiry: second, document key -> empty value.
+	// expiryBucket lists documents by expiry: Unix second, document key -> empty value.
 	expiryBucket = []byte("expiring")
 
 	// Keys in metaBucket.
@@ -64,8 +64,7 @@ func indexKey(streamNumber, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(encodeNumber(streamNumber), position)
 }
 
-// encodeRecord encodes a row. The stream number stays 0, because only the committer can set it
-// (setStreamNumber).
+// encodeRecord encodes a row. The stream number stays 0 until the committer calls setStreamNumber.
 func encodeRecord(a store.Append) []byte {
 	b := make([]byte, recordHeaderSize, recordHeaderSize+len(a.Data))
 	b[0] = entryFormat
@@ -112,8 +111,9 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 	return store.Key{}, damagedError("%q is not a document's key", b)
 }
 
-// sparseIndexKey sorts by the index sort, then by the document's key. To keep that order, it
-// encodes a zero byte in the sort as 0 255 and the end of the sort as 0 1.
+// sparseIndexKey returns a key that sorts by the index sort, then by the document's key. A sort may
+// contain zero bytes. Therefore the bytes 0 1 mark its end, and a zero byte in the sort is written
+// as 0 255, which sorts after the end.
 func sparseIndexKey(index, document store.Key) []byte {
 	return append(append(sparseIndexStart(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
@@ -226,8 +226,8 @@ func damagedError(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
 }
 
-// checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, an
-// earlier format is an OldFormatError. A later format is also an error.
+// checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, it
+// returns an OldFormatError instead of upgrading. It refuses formats that it cannot upgrade.
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {

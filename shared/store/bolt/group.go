@@ -50,7 +50,7 @@ func newGroup(s *Store, tx *bbolt.Tx) *group {
 	g := &group{buckets: openBuckets(tx), store: s, txID: tx.ID(), streamEnds: map[store.Stream]*streamEnd{}}
 	g.previousRecord = g.journal.Sequence()
 	g.lastRecord = g.previousRecord
-	// The journal grows only at its right edge, so pages can be filled completely.
+	// Records are added only at the end of the journal, so its pages can be filled completely.
 	g.journal.FillPercent = 1
 	return g
 }
@@ -95,8 +95,8 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// loadStreamEnd returns the end of a stream, including this group. It reads Store.recent without
-// a lock, because only this goroutine writes to it.
+// loadStreamEnd returns the end of a stream, including the rows of this group. It reads
+// Store.recent without a lock, because only the committer changes it.
 func (g *group) loadStreamEnd(name store.Stream) *streamEnd {
 	e := g.streamEnds[name]
 	if e == nil {

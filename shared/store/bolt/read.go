@@ -43,9 +43,9 @@ const noRecordLimit = math.MaxUint64
 
 // readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
 // stream's recent rows before the transaction begins. A row is dropped from memory only after it is
-// in the file's index, so the transaction finds every row that the copy lacks. If a group was
-// rolled back in between, the copy may contain records of that group, and the next group reuses
-// their numbers. readStream then starts over.
+// in the file's index, so the transaction finds every row that the copy lacks. If a group is rolled
+// back in between, the copy may contain its records, whose numbers the next group reuses.
+// readStream then starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(streamReader) error) error {
 	for {
 		r, rollbackCount := s.loadRecent(name)

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// OldFormatError is the error of Open for a file of an earlier format or with an incomplete
-// upgrade, if Options.Upgrade is nil.
+// OldFormatError is the error of Open if Options.Upgrade is nil and the file has an earlier format
+// or an incomplete upgrade.
 type OldFormatError struct{ problem *problem.Error }
 
 func (e *OldFormatError) Error() string { return e.problem.Error() }
@@ -35,12 +35,12 @@ const (
 
 // Upgrade contains the functions that Open calls while it upgrades a file of an earlier format.
 //
-// Rows keep their encoding. Format 2 stored documents without expiry in a shorter form, and its
-// first version had no nameByNumberBucket. The first transaction sets the new format, which earlier
-// programs reject, and stores an upgradeState. Each later transaction changes some entries and
-// records its progress in the upgradeState, because a document does not show whether it was
-// converted. The upgradeState remains until [Store.FinishUpgrade] is called, so that the caller can
-// first upgrade the contents of documents.
+// Format 2 stored documents without expiry in a shorter form, and its first version had no
+// nameByNumberBucket. The first transaction sets the new format, which earlier programs reject, and
+// stores an upgradeState. Each later transaction converts some entries. A document does not show
+// whether it was converted, so the transaction records its progress in the upgradeState. The caller
+// may then upgrade the contents of documents, and calls [Store.FinishUpgrade] to delete the
+// upgradeState.
 type Upgrade struct {
 	// BeforeFirstChange is called before the first change of the file. If it returns an error,
 	// Open fails. The file is locked, so BeforeFirstChange can copy it.

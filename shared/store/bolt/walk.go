@@ -79,9 +79,9 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 	return rows, err
 }
 
-// Doc implements store.View. It looks for a saved value after its transaction has begun: a commit
-// saves the value before its change becomes visible, so a transaction that sees the change also
-// finds the saved value.
+// Doc implements store.View. A commit saves the old value before its change becomes visible. Doc
+// looks for a saved value after its transaction has begun. If the transaction sees the change, Doc
+// therefore finds the old value.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = v.store.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()

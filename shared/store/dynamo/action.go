@@ -13,8 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// returnExisting makes a failed condition return the existing item. Its WriteID distinguishes a
-// lost acknowledgement from a lost race, without a second read that could see a later state.
+// returnExisting makes a failed condition return the existing item. If the item has the WriteID of
+// the commit, an earlier try was applied and its response was lost. A separate read could come too
+// late, because another writer may change the item.
 const returnExisting = types.ReturnValuesOnConditionCheckFailureAllOld
 
 func (s *Store) newAction(w store.Write) types.TransactWriteItem {
@@ -79,10 +80,10 @@ func (s *Store) newUpdate(a store.Add) *types.Update {
 	}
 }
 
-// requestToken returns a client request token that identifies a transaction by its content.
-// DynamoDB applies a token only once within ten minutes and rejects it with different content.
-// Because the token is a digest of all writes, different commits with the same WriteID have
-// different tokens, and their conditions decide whether they are applied.
+// requestToken returns a client request token that identifies a transaction by its content. If
+// DynamoDB receives the same token again within ten minutes, it does not apply the transaction
+// again, and refuses different content. The token is a digest of all writes. Different commits with
+// the same WriteID therefore have different tokens.
 func requestToken(writes []store.Write) string {
 	h, hasWriteID := sha256.New(), false
 	hashPart := func(kind byte, values ...string) {
@@ -108,9 +109,9 @@ func requestToken(writes []store.Write) string {
 		}
 	}
 	if !hasWriteID {
-		// If documents are deleted, created again and deleted at the same versions, the second
-		// deletion would have the token of the first, and DynamoDB would not apply it.
+		// A document may be deleted, created again, and deleted at the same version. Both deletions would
+		// have the same token, so DynamoDB would not apply the second one.
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // at most 36 characters
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:24]) // 32 characters; DynamoDB allows 36
 }

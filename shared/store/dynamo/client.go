@@ -49,8 +49,8 @@ func backoff(attempt int, _ error) (time.Duration, error) {
 }
 
 // WithDynamoDBLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy
-// credentials. It disables response checksums, because those in error responses of DynamoDB Local
-// are wrong.
+// credentials. It disables response checksums, because DynamoDB Local sends wrong checksums with
+// errors.
 func WithDynamoDBLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

@@ -25,8 +25,8 @@ const (
 
 // Commit implements store.Store. An Append at position p > 1 needs proof that row p-1 exists.
 // Callers usually provide the proof by reading the tip. Otherwise Commit reads row p-1, and refuses
-// the append if that row is missing. DynamoDB recognizes the token of an applied transaction for
-// ten minutes, even if its items have been changed or deleted since then.
+// the append if that row is missing. DynamoDB recognizes a repeated transaction by its requestToken
+// for ten minutes, even if its items have been changed or deleted since then.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.CheckWrites(writes); err != nil {
 		return err
@@ -55,9 +55,10 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.sendUntilKnown(ctx, writes, send)
 }
 
-// sendUntilKnown calls send until the outcome is known. If conditions failed, it returns the error
-// of the last try. If the response to an earlier try was lost, that try may still be applied when
-// its conditions hold again. A taken position never becomes free, but bounds may hold again.
+// sendUntilKnown calls send until the outcome is known. If the conditions of the last try failed,
+// it returns their error. However, if the response to an earlier try was lost, DynamoDB may still
+// apply that try once its conditions hold. A taken position never becomes free, but the bounds of
+// an Add may hold later.
 func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstContendedBackoff
 	for attempt := 1; ; attempt++ {

@@ -12,19 +12,18 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// Retries of a client that reads a table for an operator while a host uses it. If the client is
-// throttled or disconnected, it retries the same page for about six minutes. The client of a host
-// gives up after maxTries.
+// These constants limit the retries of a client with WithReadRate. The client serves an operator
+// and can wait for a busy table: it retries the same page for about six minutes. The client of a
+// host gives up after maxTries.
 const (
 	pacedTries        = 40
 	firstPacedBackoff = 50 * time.Millisecond
 	maxPacedBackoff   = 20 * time.Second
 )
 
-// WithReadRate limits a client to the given read units per second, averaged over a second or two.
-// The limit uses the cost that each response reports: a strongly consistent read of 4 KB costs one
-// unit. wait sleeps, or returns early if its context ends. If unitsPerSecond is 0 or less, the rate
-// is not limited.
+// WithReadRate limits a client to the given read units per second, averaged over a second or two,
+// and gives it more retries. A strongly consistent read of 4 KB costs one unit. wait sleeps, or
+// returns early if its context ends. If unitsPerSecond is 0 or less, the rate is not limited.
 func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &readPacer{unitsPerSecond: unitsPerSecond, now: now}
 	return func(o *dynamodb.Options) {
@@ -43,8 +42,8 @@ func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(contex
 	}
 }
 
-// readPacer delays reads until paidUntil, the time at which the rate has covered the cost of all
-// earlier reads.
+// readPacer delays each read until paidUntil. A read that costs n units moves paidUntil forward by
+// n/unitsPerSecond seconds.
 type readPacer struct {
 	unitsPerSecond float64
 	now            func() time.Time

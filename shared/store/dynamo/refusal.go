@@ -124,8 +124,8 @@ func conflictError(k store.Key, existing item) error {
 	return e
 }
 
-// isContended reports whether a request failed because others use the same items or partition, in
-// this Region or another, so that a retry may succeed soon. The SDK has already retried other
+// isContended reports whether a request failed because other requests use the same items or
+// partition, in this Region or another. A retry may succeed soon. The SDK has already retried other
 // transient errors.
 func isContended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {

@@ -23,7 +23,7 @@ func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error)
 	return rows[0], nil
 }
 
-// Rows implements store.Store. A page is one query, so it may end at 1 MB.
+// Rows implements store.Store. A page is one query, which DynamoDB may end after 1 MB.
 func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition := " AND sk >= :from"
 	if d == store.Descending {

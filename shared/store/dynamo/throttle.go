@@ -9,8 +9,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// throttledError is a throttling error with a short text that names the limit. AWS's text has five
-// hundred bytes, strangers can cause it often, and log lines are paid for by the byte.
+// throttledError is a throttling error with a short text that names the limit. AWS's text has 500
+// bytes. Strangers can cause many such errors, and logs are charged by the byte.
 type throttledError struct {
 	error
 	limit string

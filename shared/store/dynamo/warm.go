@@ -20,9 +20,9 @@ import (
 const readsPerTable = 2
 
 // Warm opens the connections that a call needs, by reading absent items for half a read unit each.
-// It reads the document at key, which the role must be allowed to read, and skips a rows table
-// without a name. The error has kind Unavailable and describes the fault of each table. The store
-// remains usable, because every call tries the tables again.
+// It reads key in the docs table; the role must be allowed to read it. If the rows table has no
+// name, Warm skips it. The error has kind Unavailable and describes the fault of each table. The
+// store remains usable, because every call tries the tables again.
 func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.beginCall(ctx); err != nil {
 		return err

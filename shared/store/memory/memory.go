@@ -1,8 +1,8 @@
 // Package memory is a store in this process's memory, without persistence. It is for tests,
 // examples and measurements without a disk.
 //
-// Streams are distributed over shards, each with its own lock, so that pairs do not wait for one
-// another. Documents, which calls seldom write, share one lock. A commit acquires all its locks
+// Streams are distributed over shards with separate locks, so that most commits do not wait for
+// each other. Documents, which calls seldom write, share one lock. A commit acquires all its locks
 // before it applies a write, so that readers see all of its writes or none. Locks are acquired in
 // the order of the shards, followed by the lock of the documents, so that no deadlock is possible.
 package memory

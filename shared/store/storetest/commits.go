@@ -16,14 +16,14 @@ var commitTests = []contractTest{
 	{"the accept of a priced call and its refund are atomic", testLedgerCommits},
 }
 
-// scene is a store together with writes of each kind, all of which would succeed.
+// scene is a store and writes of each kind. Each write would succeed.
 type scene struct {
 	store                     store.Store
 	firstAppend, secondAppend store.Append
 	put                       store.Put
 	deletion                  store.Delete
 	add                       store.Add
-	docToDelete, balance      store.Doc // documents before del and add
+	docToDelete, balance      store.Doc // documents before deletion and add
 }
 
 func newScene(t *testing.T, h Adapter) scene {

@@ -198,9 +198,9 @@ func (p *historyRecorder) newLossy(s store.Store, seed uint64) *Lossy {
 			return NoFault
 		}
 		f := Fault(rnd.IntN(5))
-		// Only rows are permanent, so a commit without a row is not applied twice: the second time,
-		// it may be refused because of the effect of the first. The number of unknown outcomes is
-		// limited, because each of them doubles porcupine's search.
+		// A commit without a row is not applied twice: if another client changes the document in between,
+		// the second attempt is refused. Each unknown outcome doubles porcupine's search, so their number
+		// is limited.
 		if f == Twice {
 			if _, isRow := writes[0].(store.Append); !isRow {
 				return NoFault

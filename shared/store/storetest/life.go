@@ -93,7 +93,7 @@ func testContextEndsDuringCommit(t *testing.T, h Adapter) {
 		if a.err != nil && !errors.Is(a.err, store.ErrUnavailable) {
 			t.Fatalf("try %d: Commit() = %v, want nil or ErrUnavailable", i, a.err)
 		}
-		// After a resend, the state is the same whether or not the first attempt was applied.
+		// The store has the state that the error claims, and a resend completes the commit.
 		isAcknowledged := a.err == nil
 		if tip, err := s.Tip(t.Context(), a.row.Stream); err != nil {
 			t.Fatalf("Tip() = %v, want nil", err)

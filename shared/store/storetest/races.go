@@ -99,7 +99,7 @@ func testRaceForVersion(t *testing.T, h Adapter) {
 }
 
 // testCrossingCommits runs writers whose commits append to the same two streams, in opposite
-// orders. In each round, exactly one commit must be accepted, for both streams.
+// orders. In each round, exactly one commit must be accepted, and it must append to both streams.
 func testCrossingCommits(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {

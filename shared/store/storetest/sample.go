@@ -11,7 +11,7 @@ func FaultsOf(op string) []Fault {
 	return []Fault{Lost, Unacknowledged, Delayed, Twice}
 }
 
-// InSample reports whether a run tests case n of a long series of faults: all of them in a deep
-// run, one of five with -short. Five is coprime to the number of faults of a commit, so that the
-// cases of the sample cover all faults.
+// InSample reports whether a run tests case n of a long series of faults. A run with -short tests
+// one of five cases, any other run tests all. Five is coprime to the number of faults of a commit,
+// so that the cases of the sample cover all faults.
 func InSample(n int) bool { return !testing.Short() || n%5 == 0 }

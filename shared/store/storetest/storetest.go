@@ -23,8 +23,8 @@ import (
 
 // Adapter opens stores for the suite and describes the adapter's properties.
 type Adapter struct {
-	// Open returns a store for one test, which may close it. Open, not the suite, closes the store
-	// after the test.
+	// Open returns a store for one test, which may close it. Open must also arrange that the store is
+	// closed after the test.
 	Open func(tb testing.TB) store.Store
 	// Reopen closes a store and opens its data again. It is nil for an adapter without persistence.
 	Reopen func(tb testing.TB, s store.Store) store.Store

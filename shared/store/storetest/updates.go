@@ -58,7 +58,7 @@ func testConcurrentUpdates(t *testing.T, h Adapter) {
 
 // testLossyUpdates applies each fault to each of the first three calls of an update. An update that
 // succeeds was applied once. An update that fails was applied at most once, even after its delayed
-// writes.
+// writes were applied.
 func testLossyUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for _, fault := range FaultsOf("Commit") {

@@ -1,8 +1,8 @@
 // Package collusion measures the similarity of two vacants: the times of their activity, the model
 // families of their substrates, and their style of writing.
 //
-// A strength is in [0, 1]. Series of different lengths, NaN and infinite numbers are errors and
-// never result in a strength.
+// A similarity is converted to a strength in [0, 1]. Series of different lengths, NaN and infinite
+// numbers are errors and never result in a strength.
 package collusion
 
 import (
@@ -76,8 +76,8 @@ func checkNumbers(name string, x, y []float64) error {
 	return nil
 }
 
-// quotient returns xy / (x·y), clipped to [-1, 1], or 0 if x or y is 0. It returns an error if a
-// sum has overflowed.
+// quotient divides the product sum xy by the norms x and y, and clips the result to [-1, 1]. It
+// returns 0 if a norm is 0, and an error if a sum has overflowed.
 func quotient(xy, x, y float64) (float64, error) {
 	if x == 0 || y == 0 {
 		return 0, nil
@@ -89,7 +89,8 @@ func quotient(xy, x, y float64) (float64, error) {
 	return min(max(q, -1), 1), nil
 }
 
-// Strength returns 0 for v up to the threshold. From there it rises linearly to 1 at v = 1.
+// Strength returns the strength of a similarity v. It is 0 up to the threshold, and rises linearly
+// from there to 1 at v = 1.
 func Strength(v, threshold float64) float64 {
 	if v <= threshold {
 		return 0

@@ -26,8 +26,8 @@ func NewDetector(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// ZeroDetector is the default detector of the reference, which finds no similarity. All children pass its
-// collusion check, unless the threshold of the policy is 0.
+// ZeroDetector is the default detector of the Python reference implementation. It finds no similarity.
+// All children pass its collusion check, unless the threshold of the policy is 0.
 type ZeroDetector struct{}
 
 func (ZeroDetector) Detect(e Evidence, p Policy) (Findings, error) {
@@ -68,7 +68,7 @@ func comparePair(p *Pair, m Mode) (Finding, error) {
 	}
 	signals := []Signal{p.declaredSignal(m), p.ancestorSignal(m), activity, p.substrateSignal(m), style}
 	if m == ModeReference {
-		// The reference uses the same vectors a second time, as a layer of same_controller.
+		// The reference also uses the style as a part of its strength same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
@@ -92,9 +92,9 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	return s
 }
 
-// ancestorSignal returns a signal that refuses only in ModeReference and is recorded in other
-// modes. The edge to the parent is not evidence, because graduation removes it. Siblings have
-// strength 1, because their parent is a common ancestor.
+// ancestorSignal looks for a common ancestor. The signal can refuse only in ModeReference; other
+// modes only record it. The edge to the parent is not evidence, because graduation removes it.
+// Siblings have strength 1, because their parent is a common ancestor.
 func (p *Pair) ancestorSignal(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, CanRefuse: m == ModeReference}
 	switch {

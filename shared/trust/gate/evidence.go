@@ -20,19 +20,19 @@ const (
 // MinResponses is the minimum number of responses of each vacant for a comparison of styles.
 const MinResponses = 50
 
-// ActivityHours is the number of hours for which a comparison needs the activity: seven days.
+// ActivityHours is the length of an activity series: the hours of seven days.
 const ActivityHours = 7 * 24
 
-// Observation is a host's own evidence about a vacant. If the evidence for a signal is missing, its
-// fields are empty, and MissingReasons has the reason under the name of the signal. If
-// MissingReasons has a reason for Substrate although Families is not empty, the list of families is
-// incomplete.
+// Observation is a host's own evidence about a vacant. If the evidence for a signal is missing, the
+// fields for the signal are empty, and MissingReasons contains the reason. Families is an
+// exception: if MissingReasons has a reason for Substrate, the list may be incomplete instead of
+// empty.
 type Observation struct {
 	ID             identity.ID
 	Closed         bool                  // closed child, which is called only from within its tree
 	Tenant, Owner  string                // tenant of the vacant, owner in its signed listing
 	Families       []string              // distinct families of its substrates; "unknown" and "composite" are not evidence
-	Activity       []float64             // calls from outside the tree in each of ActivityHours hours
+	Activity       []float64             // calls from outside the tree per hour, for ActivityHours hours
 	Responses      int                   // responses that Style was computed from
 	Style          []float64             // style vector of package collusion, not centred
 	MissingReasons map[SignalName]string // reasons for missing evidence
@@ -42,9 +42,9 @@ type Observation struct {
 type Pair struct {
 	OtherID      identity.ID
 	Role         Role
-	Child, Other Observation // evidence about the child, evidence about the other vacant
-	// HasCommonAncestor is true if the two vacants have a common ancestor even when the edge
-	// between the child and its parent is ignored.
+	Child, Other Observation // evidence about the two vacants
+	// HasCommonAncestor is true if the two vacants have a common ancestor. The edge between the
+	// child and its parent is ignored.
 	HasCommonAncestor bool
 }
 
@@ -161,10 +161,10 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// CheckCollusion performs the third check of the gate. It returns an error of kind CollusionFound,
-// in the words of the reference, if the most similar pair reaches the threshold. In ModeStrict, it
-// also refuses missing evidence and names the signal. If the findings are invalid, the error has
-// kind Damaged.
+// CheckCollusion performs the third check of the gate. If the most similar pair reaches the
+// threshold, it returns an error of kind CollusionFound, whose message is worded as in the
+// reference. In ModeStrict, missing evidence causes the same kind of error, which names the signal.
+// If the findings are invalid, the error has kind Damaged.
 func (f Findings) CheckCollusion() error {
 	if err := f.Check(); err != nil {
 		return err

@@ -4,7 +4,8 @@
 //
 // A standalone host runs the steps itself, and a host on AWS runs them in a state machine. Both use
 // the same order, so both report the same first refusal. Missing evidence is reported as missing
-// and never as zero. An invalid strength is a failure and never lets a child pass.
+// and never as zero. An invalid strength is a failure and never lets a child pass. Comments call
+// the Python reference implementation "the reference".
 package gate
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// In each dimension, the reviews of class quarter add at most these weights to a target. If a
-// vacant has no other reviews, a thousand new keys therefore raise its score by at most 0.03 in a
+// Factor and limits of the weight that reviews of class quarter add to a target in each dimension.
+// If a vacant has no other reviews, a thousand new keys can raise its score by at most 0.03 in a
 // day and 0.13 in total.
 const (
 	quarterWeight         = 0.25
@@ -124,8 +124,8 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 	return nil
 }
 
-// tolerance is the relative difference between numbers that CheckEqual accepts, because some
-// processors fuse additions and multiplications.
+// tolerance is the relative difference that CheckEqual accepts between two numbers. Some processors
+// fuse additions and multiplications, so results differ slightly.
 const tolerance = 1e-9
 
 // CheckEqual returns an error of kind Damaged unless b equals recounted, the book that results from

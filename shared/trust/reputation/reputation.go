@@ -3,7 +3,7 @@
 //
 // Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight
 // to the sum of Alpha and Beta, and an invalid update changes neither. A vacant without reviews
-// scores 0. Comments call the reference implementation of the protocol "the reference".
+// scores 0. Comments call the Python reference implementation "the reference".
 package reputation
 
 import (
@@ -112,8 +112,8 @@ func (s *State) HasEvidence() bool {
 }
 
 // Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. If
-// s is nil or has no evidence, the score is 0. In the reference, this score of 0 becomes the mean
-// of the prior as soon as the reputation is read.
+// s is nil or has no evidence, the score is 0. The reference also returns 0 at first, but returns
+// the mean of the prior once the reputation has been read.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.HasEvidence() {
 		return 0

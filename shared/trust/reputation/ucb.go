@@ -65,10 +65,10 @@ func explorationBonus(n float64, vacantCount int) float64 {
 }
 
 // UCB returns the upper confidence bound of the reference: the sum of the mean, the uncertainty of
-// the mean, and an exploration bonus, which is larger for more vacants and for less evidence. One
-// weighted dimension without evidence raises the bonus to 13.2 if there are two vacants and to 22
-// if there are seven, while means are at most 1. Such a vacant beats every vacant with reviews in
-// all dimensions, so use [CappedUCB] to choose a vacant.
+// the mean, and an exploration bonus, which is larger for more vacants and for less evidence. If
+// one weighted dimension has no evidence, the bonus is 13.2 for two vacants and 22 for seven,
+// although means are at most 1. A vacant without evidence in one dimension then beats all vacants
+// with reviews in all dimensions. To choose a vacant, use [CappedUCB].
 func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 	weights, err := w.normalize()
 	if err != nil {
@@ -80,17 +80,16 @@ func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 }
 
 // MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
-// 0.85, so that a new vacant gets its first calls: among a hundred vacants, it beats a vacant with
-// 100 reviews and a mean of 0.7, and loses to one with 100 reviews and a mean of 0.8. A bonus
-// without a limit would grow with the number of vacants, so the party that creates the most vacants
-// would win.
+// 0.85 and gets its first calls. Among a hundred vacants, it beats a vacant with 100 reviews and a
+// mean of 0.7, but not one with 100 reviews and a mean of 0.8. A bonus without a limit would grow
+// with the number of vacants, so the party that creates the most vacants would win.
 const MaxExploration = 0.25
 
 // CappedUCB computes UCB with three changes:
 //
-//   - Dimensions without evidence are ignored, because nearly all vacants lack evidence in
-//     adoption, and one such dimension would dominate the harmonic mean. If all dimensions lack
-//     evidence, all of them are used with their priors.
+//   - Dimensions without evidence are ignored. One such dimension would dominate the bonus of UCB,
+//     and nearly all vacants lack evidence in adoption. If all dimensions lack evidence, all of
+//     them are used with their priors.
 //   - The exploration bonus is computed from [State.Evidence], like EarnedScore. Evidence below 1 is
 //     raised to 1, so that a trace of evidence does not earn a larger bonus than a complete review.
 //   - The exploration bonus is at most MaxExploration.

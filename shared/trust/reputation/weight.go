@@ -43,11 +43,11 @@ func (f *Factors) Weight(d Dimension) float64 {
 	return w * credibility
 }
 
-// halfEvidence is the evidence at which EarnedScore is half of the mean.
+// halfEvidence is the Evidence of a vacant whose EarnedScore is half of its Score.
 const halfEvidence = 10
 
-// Evidence returns the harmonic mean of the evidence in SearchDimensions. It is 0 if one of these
-// dimensions has no evidence, or if s is nil.
+// Evidence returns the harmonic mean of Posterior.Evidence in SearchDimensions. It returns 0 if one
+// of these posteriors has no evidence, or if s is nil.
 func (s *State) Evidence() float64 {
 	if s == nil {
 		return 0
@@ -59,8 +59,8 @@ func (s *State) Evidence() float64 {
 	return float64(len(SearchDimensions())) / inverseSum
 }
 
-// EarnedScore returns the score by which hosts rank vacants: the mean of SearchDimensions ×
-// n/(n+10), where n is the Evidence. A vacant with few reviews therefore has a low score.
+// EarnedScore returns the score by which hosts rank vacants. It is the Score in SearchDimensions,
+// reduced by a factor so that a vacant with few reviews has a low score.
 func (s *State) EarnedScore() float64 {
 	n := s.Evidence()
 	return s.Score(SearchDimensions()...) * n / (n + halfEvidence)

@@ -99,8 +99,8 @@ const (
 	StatusNoShow    Status = "no_show"
 )
 
-// Status returns the status that the guest sees. It does not apply if the guest has canceled the
-// booking.
+// Status returns the status that the guest sees. The caller must handle a booking that the guest
+// has canceled, because s does not record cancellations.
 func (s State) Status() Status {
 	switch s {
 	case Accepted:
@@ -116,7 +116,8 @@ func (s State) Status() Status {
 }
 
 // Statement is a host's signed statement that an envelope of a guest carries one of the host's
-// bookings. The host created the guest's key, so the venue cannot recognize the guest by that key.
+// bookings. A venue needs it, because the host created the guest's key and the venue does not know
+// the key.
 type Statement struct {
 	Host, Guest, Venue identity.ID
 	Booking            string

@@ -2,24 +2,23 @@
 // canonical forms CJ and CJ-A (CJ in ASCII), and timestamps in their signed form.
 //
 // A strict decoder accepts only documents that have exactly one reading: it refuses duplicate keys,
-// lone surrogates and Floats that exceed float64. The decoder also accepts the canonical form of an
-// accepted document, unless this form is longer than Limits.Bytes. The canonical form of a
-// canonical form is unchanged. A lenient decoder (see [Limits]) gives these guarantees for the
-// values that it reads, but not for the values that it skips.
+// lone surrogates and Floats that exceed float64. If it accepts a document, it also accepts the
+// canonical form, unless this form is longer than Limits.Bytes. Canonicalizing a canonical form
+// does not change it. A lenient decoder (see [Limits]) gives these guarantees for the values that
+// it reads, but not for the values that it skips.
 package canon
 
 import "bytes"
 
-// Limits restrict a JSON document, so that decoding input from others takes at most one pass over
-// its bytes.
+// Limits restrict a JSON document. They bound the cost of decoding input from other parties.
 type Limits struct {
 	Bytes int // maximum size of the document
 	Depth int // maximum nesting of arrays and objects
 	Keys  int // maximum number of keys in one object
 	// Lenient is for messages from other parties: an invalid detail that is not used must not make
 	// the complete message unreadable. If Lenient is true, Skip and SkipRaw check only the grammar
-	// and the depth of a value, a skipped member may occur twice, a number such as 1.0 is accepted
-	// as an integer, and Unmarshal treats null for an optional member as absent. Signed bytes and
+	// and the depth of a value. A skipped member may occur twice. A number such as 1.0 is accepted
+	// as an integer. Unmarshal treats null for an optional member as absent. Signed bytes and
 	// stored documents must be decoded strictly.
 	Lenient bool
 	// If SkipUnknown is true, Unmarshal skips unknown members, which newer programs may have written.

@@ -62,8 +62,8 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 	}
 }
 
-// unparsableError returns the error for a body that the reference cannot decode either, in the
-// words of the reference (PROTOCOL §6.2).
+// unparsableError returns the error for a body that the Python reference implementation cannot
+// decode either. The message begins with the same words (PROTOCOL §6.2).
 func unparsableError(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
@@ -266,8 +266,8 @@ func (d *Decoder) canBeInteger() bool {
 	return k == Int || k == Float && d.limits.Lenient
 }
 
-// Int64 reads an Int, or in a lenient decoder a Float that is an integer of magnitude below 2^53.
-// It refuses values outside int64.
+// Int64 reads an Int and refuses values outside int64. A lenient decoder also accepts a Float that
+// is an integer of magnitude below 2^53.
 func (d *Decoder) Int64() (int64, error) {
 	if !d.canBeInteger() {
 		return 0, d.MismatchError(Int.String())

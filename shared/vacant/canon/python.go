@@ -33,9 +33,9 @@ func PythonRepr(v Value) string {
 	return string(v.AppendCJ(nil))
 }
 
-// PythonReprString formats s like Python's repr, in double quotes if s contains a single quote and
-// no double quote, otherwise in single quotes. If maxBytes is positive, the result is truncated
-// after about maxBytes bytes and ends with "…" and the quote.
+// PythonReprString formats s like Python's repr. It uses single quotes, unless s contains a single
+// quote and no double quote. If maxBytes is positive, the result is truncated after about maxBytes
+// bytes and ends with "…" and the quote.
 func PythonReprString(s string, maxBytes int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {

@@ -176,7 +176,7 @@ func (d *Decoder) readNumber() (string, error) {
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
 		return "", unparsableError(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.memberName(), maxDigits))
 	}
-	// A Float that exceeds float64 is refused, because the reference would read it as Infinity.
+	// A Float that exceeds float64 is refused, because Python would read it as Infinity.
 	// Such a Float has an exponent or more than 300 digits. Integers may exceed float64.
 	if hasExponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CheckSignedText returns an error that names field unless s may be part of newly signed bytes:
-// valid UTF-8 without control characters (PROTOCOL §23 D2). Cards and logbook entries separate
-// their signed fields with 0x1f, so one signature would cover two readings of a field that contains
-// 0x1f. Documents that are already signed are not checked.
+// CheckSignedText returns an error that names field unless s is valid UTF-8 without control
+// characters (PROTOCOL §23 D2). It is for text that will be signed, not for documents that are
+// already signed. Cards and logbook entries separate their signed fields with 0x1f. If a field
+// contained 0x1f, one signature would cover two readings.
 func CheckSignedText(field, s string) error {
 	if !utf8.ValidString(s) {
 		return problem.Invalid(field, "UTF-8", "other bytes")

@@ -62,8 +62,8 @@ func ParseTime(s string) (time.Time, error) {
 }
 
 // splitTime splits s at the separator between date and time. The form of the date determines the
-// index of the separator. If the separator is the last character, it stays with the date, which
-// then fails to parse.
+// index of the separator. If the separator is the last character, splitTime returns it as part of
+// the date, which then fails to parse.
 func splitTime(s string) (date, timeOfDay string) {
 	if len(s) < 7 {
 		return s, ""
@@ -136,7 +136,7 @@ func parseTimeOfDay(s string) (time.Duration, bool) {
 	if i := strings.IndexAny(s, "+-Z"); i >= 0 {
 		s, zone = s[:i], s[i:]
 	}
-	// The reference accepts a decimal point without digits only if an offset follows.
+	// Python accepts a decimal point without digits only if an offset follows.
 	sinceMidnight, ok := parseClock(s, zone != "")
 	if zone == "" || zone == "Z" || !ok {
 		return sinceMidnight, ok

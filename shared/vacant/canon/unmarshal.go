@@ -20,7 +20,7 @@ import (
 // values mean.
 //
 // If a member is absent, its field is unchanged, so v can hold defaults. null is refused unless the
-// field's options or Limits.Lenient allow it. Options have their own tag, for example
+// field's options or Limits.Lenient allow it. The tag "canon" contains the options, for example
 // `canon:"required,max=80"`:
 //
 //   - required: the member must be present

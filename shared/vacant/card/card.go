@@ -19,9 +19,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Version is the halo version, the only one that is written and read. The reference's registry
-// treats the number as a revision that must not decrease, while its parser accepts only 1 (PROTOCOL
-// §23 C6). So the version stays 1.
+// Version is the halo version of all cards. In the Python reference implementation, the registry
+// treats the number as a revision that must not decrease, but the parser accepts only 1 (PROTOCOL
+// §23 C6). Therefore the version stays 1.
 const Version = 1
 
 // MaxBlob is the maximum size of a serialised card in bytes.
@@ -49,7 +49,7 @@ func New(id identity.ID, capability string, substrates []string, endpoint string
 
 // Check returns an error that names the wrong field unless c may be signed. It is stricter than
 // Parse, which must accept old cards. In particular, Check refuses 0x1f, which separates the signed
-// fields: a field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
+// fields. A field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
 		return unsupportedVersionError(strconv.FormatInt(c.HaloVersion, 10))
@@ -100,7 +100,7 @@ func (c *Card) appendSubstrateSpec(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Hash returns the card hash of registries and logbooks. It does not cover the signature.
+// Hash returns the card hash that registries and logbooks store. It does not cover the signature.
 func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSignedBytes(nil)) }
 
 // Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards that Check or Parse

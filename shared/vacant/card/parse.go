@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Parse parses a serialised card without verifying its signature, and ignores unknown keys. Its
-// errors have kind Malformed, or TooLarge above MaxBlob, and their messages begin as in the
-// reference. Parse refuses values of types that the reference converts (PROTOCOL §10).
+// Parse parses a serialised card without verifying its signature, and ignores unknown keys. Errors
+// have kind TooLarge or Malformed, and begin with the words of the Python reference implementation.
+// Parse refuses members of a wrong type, which the Python reference converts (PROTOCOL §10).
 func Parse(blob []byte) (Card, error) {
 	if len(blob) > MaxBlob {
 		return Card{}, &problem.Error{Kind: problem.TooLarge, Field: "capability card",
@@ -30,7 +30,7 @@ func Parse(blob []byte) (Card, error) {
 	if err := checkVersion(v); err != nil {
 		return Card{}, err
 	}
-	// The fields are read in the reference's order, so that an error names the same field.
+	// The Python reference reads the fields in this order. An error therefore names the same field.
 	for _, read := range []func(*Card, canon.Value) error{readID, readCapability, readSubstrateSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
 			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.AsError(err).Text())
@@ -133,8 +133,8 @@ func readSignature(c *Card, v canon.Value) error {
 	return nil
 }
 
-// stringAt returns the string at key. The error for a missing key is the key in single quotes, as
-// in the reference.
+// stringAt returns the string at key. The error for a missing key is the key in single quotes, like
+// a KeyError in Python.
 func stringAt(v canon.Value, key string) (string, error) {
 	s, ok := v.Get(key)
 	if !ok {

@@ -16,12 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domainTag separates the signed bytes of certificates from all other bytes that a host signs. It
-// also fixes what the certified key may sign.
+// domainTag separates the signed bytes of certificates from all other bytes that a host signs.
 const domainTag = "vacancy:hostkey:v1\x1f"
 
-// Certificate names the key that signs for a host at or after ValidFrom and before ValidUntil. Both
-// times are in wire form.
+// Certificate names the key that signs for a host at or after ValidFrom and before ValidUntil.
+// Both times have the form of canon.FormatTime.
 type Certificate struct {
 	Host       identity.ID `json:"host_id" canon:"required"`
 	Key        identity.ID `json:"key_id" canon:"required"`

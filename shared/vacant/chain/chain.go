@@ -1,5 +1,5 @@
-// Package chain decides whether an envelope may follow on the chain of an ordered pair. It detects
-// replays, gaps and forks, and enforces the time floor of a reset (PROTOCOL §7).
+// Package chain decides whether an envelope may be the next one on the chain of an ordered pair. It
+// detects replays, gaps and forks, and enforces the time floor of a reset (PROTOCOL §7).
 //
 // All functions are pure. A chain has no gap and no fork within an epoch, and an envelope that was
 // signed before a reset is refused after the reset.
@@ -22,9 +22,8 @@ type Tip struct {
 	Floor time.Time     // latest signed time of an envelope in any epoch, or zero before the first envelope
 }
 
-// CheckNext returns an error of kind Replay, Gap, Fork or BelowFloor unless e may follow t. It
-// checks the conditions in the order of PROTOCOL §7, and its messages have the words of that
-// section.
+// CheckNext returns an error of kind Replay, Gap, Fork or BelowFloor unless e may follow t.
+// PROTOCOL §7 fixes the order of the checks and the error messages.
 func (t Tip) CheckNext(e *envelope.Envelope) error {
 	switch {
 	case e.Seq <= t.Seq:
@@ -34,16 +33,16 @@ func (t Tip) CheckNext(e *envelope.Envelope) error {
 	case e.Prev != t.Hash:
 		return problem.New(problem.Fork, "prev_envelope_hash mismatch: expected %s, got %s", t.Hash, e.Prev)
 	case t.Epoch > 0 && t.Seq == 0 && !e.Time.After(t.Floor):
-		// The floor refuses a call that was signed before the reset and that would otherwise be
-		// accepted again. Only the first call after a reset is checked against the floor, because
-		// later calls are linked to that call by hash.
+		// After a reset, the sequence numbers begin at 1 again, so a call from before the reset
+		// could be accepted a second time. The floor refuses it. Later calls of the epoch do not
+		// need this check, because they are linked to the first call by hash.
 		return t.FloorError(e)
 	}
 	return nil
 }
 
-// CheckReset returns an error of kind BelowFloor unless the reset e may follow t. A chain without
-// rows accepts any reset, so callers need not call CheckReset for such a chain.
+// CheckReset returns an error of kind BelowFloor unless the reset e may follow t. Callers need not
+// call it for a chain without rows, which accepts any reset.
 func (t Tip) CheckReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
 		return t.FloorError(e)

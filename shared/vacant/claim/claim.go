@@ -2,7 +2,7 @@
 // vacant's calls.
 //
 // The signed bytes begin with a domain tag and contain the host, the account, the daily cap and the
-// time. So a claim is valid at one host, for one account and for a few minutes.
+// time. Therefore a claim is valid only at one host, for one account and for a few minutes.
 package claim
 
 import (

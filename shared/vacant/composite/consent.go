@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A second parent makes two signatures, one for each of these intents. The reference defines
-// referenceMergeIntent. Its signed bytes name neither the first parent nor the child, so anyone who
-// has seen the signature can reuse it for another child. The signed bytes with mergeIntent name
-// both.
+// A second parent makes two signatures, one for each of these intents. The Python reference
+// implementation knows only referenceMergeIntent. The signature for this intent covers neither the
+// first parent nor the child, so anyone who has seen it can reuse it for another child. The
+// signature for mergeIntent covers the first parent and the child.
 const (
 	referenceMergeIntent = "vacant:spawn:D4:lineage_merge"
 	mergeIntent          = "vacancy:spawn:D4:v1"
@@ -44,8 +44,8 @@ func checkNonce(s string) error {
 type Consent struct {
 	ParentID, SecondParentID, ChildID identity.ID
 	Nonce                             string
-	ReferenceSignature                []byte // signature over the second parent's key and the reference's intent
-	Signature                         []byte // signature over SignedBytes
+	ReferenceSignature                []byte // signature for referenceMergeIntent
+	Signature                         []byte // signature for mergeIntent, over SignedBytes
 }
 
 func (c *Consent) SignedBytes() []byte {
@@ -58,8 +58,8 @@ func (c *Consent) SignedBytes() []byte {
 	).AppendCJ(nil)
 }
 
-// referenceBytes returns the bytes that a second parent signs in the reference: a hash of its key
-// and the intent.
+// referenceBytes returns the bytes that a second parent signs in the Python reference
+// implementation: a hash of its key and referenceMergeIntent.
 func (c *Consent) referenceBytes() []byte {
 	h := identity.Sum(append(append(append([]byte{}, c.SecondParentID[:]...), 0x1f), referenceMergeIntent...))
 	return h[:]

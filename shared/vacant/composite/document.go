@@ -12,9 +12,9 @@ func withField(field string, err error) error {
 	return p
 }
 
-// checkDocument returns an error of kind Malformed unless the document's intent, got, equals want
-// and check accepts the document. The intent distinguishes one kind of signed bytes from all
-// others.
+// checkDocument returns an error of kind Malformed unless got, the document's intent, equals want
+// and check succeeds. An intent is a member that distinguishes one type of signed document from all
+// other types.
 func checkDocument(document, got, want string, check func() error) error {
 	err := check()
 	if got != want {

@@ -8,8 +8,8 @@ import (
 )
 
 // AfterGraduation returns the unsigned manifest that replaces m when the child graduates. The new
-// manifest is open, public_a2a and of version SchemaV2. All other members are unchanged
-// (PROTOCOL §13.4).
+// manifest is not closed, its reachability is PublicA2A, and its version is SchemaV2. All other
+// members are unchanged (PROTOCOL §13.4).
 func (m *Manifest) AfterGraduation() Manifest {
 	graduated := *m
 	graduated.InheritedTools, graduated.AddedTools, graduated.RemovedTools = slices.Clone(m.InheritedTools), slices.Clone(m.AddedTools), slices.Clone(m.RemovedTools)
@@ -18,8 +18,8 @@ func (m *Manifest) AfterGraduation() Manifest {
 	return graduated
 }
 
-// CheckGraduation returns an error unless graduated is the graduated form of m with the signatures
-// of both parties (PROTOCOL §13.4). The error names the first member with another value.
+// CheckGraduation returns an error unless graduated has the members of m.AfterGraduation() and the
+// signatures of both parties (PROTOCOL §13.4). If a member has another value, the error names it.
 func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	switch {
 	case graduated.ParentID != m.ParentID:
@@ -45,7 +45,7 @@ func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	}
 	wantLists, gotLists := want.toolLists(), graduated.toolLists()
 	for i, list := range wantLists {
-		// The signatures do not cover the order of tools.
+		// The signatures do not cover the order of tools, so the order may differ.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(gotLists[i].tools))) {
 			return problem.Invalid(list.key, "the tools of the manifest before", "others")
 		}

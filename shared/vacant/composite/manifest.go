@@ -1,10 +1,10 @@
 // Package composite implements the signed relations between a parent and a child (PROTOCOL §12 to
-// §15): the spawn request, the consent of a second parent, the manifest that both sign and the
-// calls that it allows, and the graduation request.
+// §15): the spawn request, the consent of a second parent, the manifest, the calls that a manifest
+// allows, and the graduation request.
 //
-// The signed bytes are built from the fields. Both signatures of a manifest cover the same bytes,
-// in the form of the manifest's schema version. Members that a version does not sign have no
-// effect.
+// Parent and child both sign a manifest. Both signatures cover the same bytes, which are built from
+// the fields. The schema version determines which members the bytes contain. Members that a version
+// does not sign have no effect.
 package composite
 
 import (
@@ -26,7 +26,7 @@ func BirthPaths() []BirthPath { return []BirthPath{"D1", "D2", "D3", "D4", "D5"}
 // Reachability limits who may call a child, in its wire form.
 type Reachability string
 
-// The underscore in PublicA2A comes from the reference.
+// The Python reference implementation writes public_a2a with an underscore.
 const (
 	ParentOnly    Reachability = "parent-only"
 	ParentBridged Reachability = "parent-bridged"
@@ -45,7 +45,7 @@ const (
 // SchemaVersion is the version of a manifest, in its wire form.
 type SchemaVersion string
 
-// V1 signs neither reachability nor outbound policy, so a V1 manifest cannot set them.
+// The signatures of a V1 manifest do not cover reachability and outbound policy.
 const (
 	SchemaV1 SchemaVersion = "v1"
 	SchemaV2 SchemaVersion = "v2"
@@ -53,8 +53,8 @@ const (
 
 // The limits for manifests in a registry.
 const (
-	MaxTools     = 256      // in each of the three tool lists
-	MaxToolBytes = 256      // in the name of each tool
+	MaxTools     = 256      // tools in each of the three lists
+	MaxToolBytes = 256      // bytes in the name of each tool
 	MaxBlob      = 64 << 10 // bytes of a serialised manifest
 )
 
@@ -132,8 +132,8 @@ func (m *Manifest) SignedBytes() []byte {
 	return append(m.appendBeforeTools(nil), m.appendTools(nil)...)
 }
 
-// appendBeforeTools appends the members before the tool lists. The signatures and the schema
-// version, which are not signed, sort between these members and the tool lists.
+// appendBeforeTools appends the signed members that sort before the tool lists. Blob writes the
+// unsigned members, schema version and signatures, between them and the tool lists.
 func (m *Manifest) appendBeforeTools(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
 	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))
@@ -196,8 +196,8 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 	return s.Sign(ctx, m.SignedBytes())
 }
 
-// Verify returns an error unless both parties have signed m. The error is the first of the four
-// errors of PROTOCOL §12, in the words of the reference, and has kind BadSignature.
+// Verify returns an error of kind BadSignature unless both parties have signed m. PROTOCOL §12
+// fixes the four error messages and their order.
 func (m *Manifest) Verify() error {
 	switch {
 	case len(m.SignatureParent) == 0:

@@ -16,9 +16,9 @@ func (m *Manifest) Blob() []byte {
 }
 
 // ParseManifest parses a serialised manifest and checks its form, but not its signatures. Both ids
-// and the birth path are required, and other missing members have the defaults of PROTOCOL §12.
-// Unknown members are refused, because the signatures do not cover them. A V1 manifest always has
-// the default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7).
+// and the birth path are required. Other missing members have the defaults of PROTOCOL §12. Unknown
+// members are refused, because the signatures do not cover them. A V1 manifest always has the
+// default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7).
 // Errors have kind Malformed, NotJSON or TooLarge and name the field.
 func ParseManifest(blob []byte) (Manifest, error) {
 	doc := ManifestDocument{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, OutboundPolicy: NoExternal, SchemaVersion: SchemaV2}}
@@ -39,8 +39,7 @@ func ParseManifest(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
-// ManifestDocument is the JSON form of a manifest, which ParseManifest reads and Blob writes. The
-// reference never serialises a manifest.
+// ManifestDocument is the JSON form of a manifest, which ParseManifest reads and Blob writes.
 type ManifestDocument struct {
 	Manifest
 	SignatureParent identity.Signature `json:"signature_parent"`

@@ -20,10 +20,10 @@ const (
 	MaxRequestBytes    = 64 << 10
 )
 
-// GraduationRequest requests that a child become public. Parent and child both sign the
-// request, which includes the capability text of the child's new card (PROTOCOL §13.1). A request
-// has neither a nonce nor a time, so a host must record the requests that it receives in order to
-// detect repeated ones.
+// GraduationRequest asks a host to make a child public (PROTOCOL §13.1). It contains the capability
+// text of the child's new card. Parent and child both sign it. A request has neither a nonce nor a
+// time, so a host must record the requests that it receives. Otherwise it could not detect repeated
+// requests.
 type GraduationRequest struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`
@@ -121,7 +121,7 @@ func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	}
 	err := canon.UnmarshalSigned("graduation request", blob, &doc, MaxRequestBytes)
 	if problem.Is(err, problem.NotJSON) {
-		// A request is part of another document, so its syntax errors have kind Malformed.
+		// NotJSON would mean that the HTTP body is not JSON. The request is only part of the body.
 		err = problem.WithPlace(problem.Malformed, "request", err)
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ const spawnIntent = "vacancy:spawn:v1"
 type SpawnRequest struct {
 	ParentID       identity.ID    `json:"parent_id" canon:"required"`
 	BirthPath      BirthPath      `json:"path" canon:"required"`
-	Name           string         `json:"name" canon:"required"`  // the host appends the start of the parent's id
+	Name           string         `json:"name" canon:"required"`  // the host adds the start of the parent's id
 	Capability     string         `json:"capability"`             // the parent's capability if empty
 	Substrate      string         `json:"substrate"`              // the parent's substrate if empty
 	Tools          []string       `json:"tools"`                  // tools of the parent that the child keeps (D2)
@@ -34,8 +34,8 @@ type SpawnRequest struct {
 	Signature      []byte         `json:"-"`
 }
 
-// Check returns an error that names the wrong field unless the members of r are well-formed. The
-// host must check which members the birth path allows, and which substrates are allowed.
+// Check returns an error if a member of r is malformed. The error names the member. The host must
+// check which members the birth path allows, and which substrates are allowed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return withField("parent_id", err)

@@ -12,9 +12,9 @@ func (m *Manifest) isInTree(other identity.ID, siblings []identity.ID) bool {
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
-// CheckTreeOnly enforces Tree-Only (PROTOCOL §14): a closed child may call only its parent and its
-// siblings. Tree-Only does not limit an open child, whatever its outbound policy is. Errors have
-// kind TreeOnly, in the words of the reference.
+// CheckTreeOnly returns an error of kind TreeOnly if the child is closed and callee is neither its
+// parent nor one of its siblings (PROTOCOL §14). It does not limit an open child. The message is
+// the same as in the Python reference implementation.
 func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) error {
 	if !m.ClosedByDefault || m.isInTree(callee, siblings) {
 		return nil
@@ -22,10 +22,10 @@ func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) err
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckOutboundCall enforces the outbound policy, which the reference does not enforce
-// (PROTOCOL §23 E8). ParentPermitted allows calls within the tree and to vacants whose id is among
-// the child's tools. A V1 manifest does not sign the policy, so CheckOutboundCall then allows all
-// vacants. Errors have kind TreeOnly and name the policy.
+// CheckOutboundCall returns an error of kind TreeOnly, which names the policy, unless the outbound
+// policy allows a call of callee. Every policy allows the parent and the siblings. ParentPermitted
+// also allows vacants whose ids are among the child's tools. V1 does not sign the policy, so the
+// child may call all vacants. The Python reference ignores policies (PROTOCOL §23 E8).
 func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID) error {
 	if m.SchemaVersion == SchemaV1 || m.OutboundPolicy == Unrestricted || m.isInTree(callee, siblings) {
 		return nil
@@ -41,9 +41,8 @@ func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID)
 
 // CheckOutboundURL returns an error unless the child may send requests to a URL that does not
 // belong to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted
-// with exactly this URL among the tools. A V1 manifest does not sign the policy, so an open child
-// may use all URLs, and a closed child may not use any. Errors have kind TreeOnly and name the
-// policy.
+// with exactly this URL among the tools. V1 does not sign the policy: an open child of V1 may use
+// all URLs, and a closed child of V1 none. Errors have kind TreeOnly and name the policy.
 func (m *Manifest) CheckOutboundURL(url string) error {
 	policy := m.OutboundPolicy
 	if m.SchemaVersion == SchemaV1 {
@@ -63,8 +62,8 @@ func (m *Manifest) CheckOutboundURL(url string) error {
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot reach %.200q", policy, m.ChildID.Short(), url)
 }
 
-// CanBeCalledBy reports whether caller may call the child. Its parent and its siblings always
-// may. Others may call only an open child, and its manifest must either be public_a2a or be V1,
+// CanBeCalledBy reports whether caller may call the child. The parent and the siblings always may.
+// Other vacants may call an open child if its reachability is PublicA2A or its manifest is V1,
 // which does not sign reachability.
 func (m *Manifest) CanBeCalledBy(caller identity.ID, siblings []identity.ID) bool {
 	if m.isInTree(caller, siblings) {

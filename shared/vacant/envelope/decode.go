@@ -62,7 +62,7 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 // reader decodes one envelope. If a member is wrong, it records the error and continues to the end
 // of the body. A body with a JSON syntax error is therefore refused as not JSON, even if a wrong
 // member comes before the syntax error. If several members are wrong, the error is about the member
-// that the reference checks first.
+// that the Python reference checks first.
 type reader struct {
 	dec        *canon.Decoder
 	checkRPC   bool      // whether to check jsonrpc and method

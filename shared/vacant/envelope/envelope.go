@@ -47,7 +47,7 @@ type Message struct {
 	SelfEval  *SelfEval
 }
 
-// Text joins the parts with one space, like the behaviours of the reference.
+// Text joins the parts with one space, like the Python reference implementation.
 func (m Message) Text() string {
 	if len(m.Parts) == 1 {
 		return m.Parts[0]
@@ -84,9 +84,9 @@ func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, 
 
 func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 
-// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller
-// verifies an answer with the key of its target, not with the key in From, which the answer only
-// claims (PROTOCOL §16).
+// VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller must
+// verify an answer with the id of the vacant that it called, because From could name another vacant
+// (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
 	b := e.AppendSignedBytes(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
@@ -98,7 +98,7 @@ func (e *Envelope) IsReset() bool {
 	return strings.TrimFunc(e.Payload.Text(), isPythonSpace) == ResetText
 }
 
-func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // the reference also trims these characters
+func isPythonSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f } // Python also trims these characters
 
 // replyPrefix begins the idempotency key of an answer. The request's hash in hex follows. The
 // signature of an answer therefore binds the answer to its request. The reference does not do this

@@ -66,8 +66,8 @@ func appendOptional(dst []byte, s *string) []byte {
 }
 
 func (e *Envelope) grow(dst []byte, fixedSize int) []byte {
-	// The estimate avoids a second allocation: fixedSize is the size without key and parts, and each
-	// part has up to 32 bytes of JSON and some characters that are escaped.
+	// The estimate avoids a second allocation. fixedSize is the size without key and parts. A part
+	// needs up to 32 bytes of JSON in addition to its text and its escaped characters.
 	n := fixedSize + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {
 		n += 32 + len(p) + len(p)/32

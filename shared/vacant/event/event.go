@@ -1,10 +1,10 @@
 // Package event implements the signed events of a registry: a vacant's statements about its own
-// publication, which anyone can verify at any later time (the reference's register and revoke
-// events).
+// publication, which anyone can verify at any later time. The Python reference implementation has
+// the same events.
 //
-// The signed bytes are built from the fields and have one reading. A payload is stored as the text
-// whose hash was signed. An event's hash covers the previous event's hash, the signed bytes and the
-// signature.
+// The signed bytes are built from the fields and have one reading. A payload is stored unchanged,
+// because its hash is signed. An event's hash covers the previous event's hash, the signed bytes
+// and the signature.
 package event
 
 import (
@@ -32,7 +32,7 @@ const MaxActorSeq = 1<<53 - 1
 // Type determines the effect of an event. Its value is part of the signed bytes.
 type Type string
 
-// The reference defines eleven more types and never uses them.
+// The Python reference implementation defines eleven more types and never uses them.
 const (
 	Register Type = "register"
 	Revoke   Type = "revoke"
@@ -73,8 +73,8 @@ func (e *Event) Check() error {
 	return err
 }
 
-// checkKey accepts control characters, because old events have them. All other signed fields have a
-// known length, so a 0x1f in the key does not permit a second reading.
+// checkKey accepts control characters, because old events have them. A separator (0x1f) in the key
+// does not permit a second reading, because all other signed fields have a known length.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
 	if len(key) > MaxKeyBytes {

@@ -15,8 +15,8 @@ import (
 // MaxReasonBytes limits the reason of a revocation in bytes.
 const MaxReasonBytes = 1 << 10
 
-// RegisterPayload returns the payload of a register event: the actor's card and visibility. The
-// visibility must be effective, see [lifecycle.State.EffectiveVisibility].
+// RegisterPayload returns the payload of a register event: the actor's card and visibility.
+// visibility must be a result of [lifecycle.State.EffectiveVisibility].
 func RegisterPayload(cardHash identity.Hash, haloVersion int64, id identity.ID, visibility lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(cardHash.String())},
@@ -89,7 +89,7 @@ func (e *Event) ParseRevoke() (reason string, err error) {
 		return "", err
 	}
 	reason = stringOrEmpty(v, "reason")
-	// The reference signs the ASCII form of RevokePayloadASCII.
+	// The Python reference implementation signs the form of RevokePayloadASCII.
 	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadASCII(e.Actor, reason)) {
 		return "", problem.Invalid("event payload", "reason and vacant_id of its actor", "something else")
 	}
@@ -124,13 +124,13 @@ func parsePayload(b []byte) (canon.Value, error) {
 const replacesPrefix = "replaces:"
 
 // ReplacesKey returns the idempotency key of a register event whose card replaces the card with the
-// given hash. Halo versions cannot increase (PROTOCOL §23 C6), so two cards of one version would
-// otherwise be an equivocation. The key makes the actor sign the order of its cards.
+// given hash. All cards have the same halo version (PROTOCOL §23 C6), so their order is unknown and
+// a registry refuses a second card. The key states the order under the actor's signature.
 func ReplacesKey(cardHash identity.Hash) string { return replacesPrefix + cardHash.String() }
 
 // ReplacesKeyAt works like ReplacesKey, but the key differs for each event of the actor. If an
-// actor alternates between two cards, ReplacesKey repeats with the same payload, and the event
-// looks like a resend of an old event.
+// actor alternates between two cards, ReplacesKey returns a key that an old event already has. The
+// payload is also the same, so the new event would look like a resend of the old event.
 func ReplacesKeyAt(cardHash identity.Hash, actorSeq int64) string {
 	return ReplacesKey(cardHash) + ":" + strconv.FormatInt(actorSeq, 10)
 }

@@ -1,6 +1,5 @@
-// Package identity implements vacant ids, which are raw Ed25519 public keys, strict verification of
-// signatures, the hash BLAKE2b-256, and [Signer], the interface for using private keys
-// (PROTOCOL §1).
+// Package identity implements vacant ids (raw Ed25519 public keys), strict verification of
+// signatures, the hash BLAKE2b-256, and [Signer], the interface to private keys (PROTOCOL §1).
 //
 // Verification always fails under a key of small order or a non-canonical key, because anyone could
 // sign for such a key.
@@ -22,8 +21,8 @@ const Size = 32
 // hex digits. The zero ID is not a valid id.
 type ID [Size]byte
 
-// ParseID parses an id in hex of either case. Like the reference, it skips ASCII white space
-// between pairs of digits and at both ends (PROTOCOL §1).
+// ParseID parses an id in hex of either case. Like the Python reference implementation, it skips
+// ASCII white space between pairs of digits and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
 	err := parseHexInto(id[:], s)
@@ -38,7 +37,7 @@ func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) 
 const shortSize = 6
 
 // Short returns the first 12 hex digits of id for logs, error messages and search. A short id does
-// not identify a vacant, because anyone can generate keys that have it.
+// not identify a vacant, because anyone can generate keys with the same short id.
 func (id ID) Short() string { return hex.EncodeToString(id[:shortSize]) }
 
 func IsShort(s string) bool {
@@ -58,8 +57,7 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 // zero Hash means that there is no previous envelope.
 type Hash [Size]byte
 
-// Sum returns the BLAKE2b hash of b with a digest length of 32, which differs from a truncated
-// BLAKE2b-512.
+// Sum returns the BLAKE2b-256 hash of b, which differs from the first 32 bytes of BLAKE2b-512.
 func Sum(b []byte) Hash { return blake2b.Sum256(b) }
 
 func ParseHash(s string) (Hash, error) {
@@ -92,8 +90,8 @@ func (s *Signature) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseHex parses hex of either case. Like the reference, it skips ASCII white space between pairs
-// of digits and at both ends.
+// ParseHex parses hex of either case. Like the Python reference implementation, it skips ASCII
+// white space between pairs of digits and at both ends.
 func ParseHex(s string) ([]byte, error) {
 	if b, err := hex.DecodeString(s); err == nil {
 		return b, nil

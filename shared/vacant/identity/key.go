@@ -19,8 +19,8 @@ const SignatureSize = ed25519.SignatureSize
 // use. Sign returns a pure Ed25519 signature of 64 bytes over msg. If it returns an error, msg was
 // not signed.
 //
-// A caller must sign only bytes that it built itself (envelopes, cards, entries) and never bytes
-// that another party chose, because these forms have no domain tags (PROTOCOL §23 D8).
+// Envelopes, cards and logbook entries have no domain tags (PROTOCOL §23 D8), so bytes that another
+// party chose could be one of them. A caller must therefore sign only bytes that it built itself.
 type Signer interface {
 	ID() ID
 	Sign(ctx context.Context, msg []byte) ([]byte, error)
@@ -69,10 +69,10 @@ func (k *Key) String() string { return "key of " + k.id.Short() }
 // its secret.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
-// Verify reports whether sig is id's signature of msg by the rules of libsodium: 64 bytes, S below
-// the group order, a canonical key, and neither the key nor the point R of small order.
-// crypto/ed25519 does not check all of this: it accepts the identity key, under which one fixed
-// signature fits every message (PROTOCOL §1), and values of R that the reference refuses.
+// Verify reports whether sig is id's signature of msg by the rules of libsodium: sig has 64 bytes,
+// its S is below the group order, the key is canonical, and neither the key nor the signature's
+// point R has small order. crypto/ed25519 accepts keys and points R of small order. Under one such
+// key, the identity point, a fixed signature fits every message (PROTOCOL §1).
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).isSmallOrder() && ed25519.Verify(id[:], msg, sig)
 }
@@ -82,7 +82,7 @@ func Verify(id ID, msg, sig []byte) bool {
 func (id ID) Check() error {
 	y := id
 	y[31] &= 0x7f // clears the sign bit of x
-	// y must be below p = 2^255 - 19: ed ff … ff 7f.
+	// y must be below p = 2^255 - 19, whose bytes are ed ff … ff 7f in little-endian order.
 	if y[31] == 0x7f && y[0] >= 0xed {
 		restIsFF := true
 		for _, b := range y[1:31] {
@@ -116,7 +116,7 @@ var smallOrderPoints = [...]ID{
 		0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a},
 }
 
-// DIDKey returns id as a did:key: the letter z and the base58btc form of 0xed 0x01 and the key.
+// DIDKey returns the did:key identifier of id. The bytes 0xed 0x01 mark an Ed25519 public key.
 func (id ID) DIDKey() string {
 	return "did:key:z" + encodeBase58(append([]byte{0xed, 0x01}, id[:]...))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Logbook entries of heartbeats have these kinds. The heartbeat of a sunk vacant has its own kind,
-// because this heartbeat proves only that the key still exists, not that the vacant is in service.
+// because it proves only that the key still exists. The vacant is not in service.
 const (
 	KindHeartbeat     = "HEARTBEAT"
 	KindHeartbeatSunk = "HEARTBEAT_SUNK"

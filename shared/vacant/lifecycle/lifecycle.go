@@ -47,9 +47,9 @@ const (
 	SpawnRequested   Event = "SPAWN_REQUESTED"
 )
 
-// transitions maps a state and an event to the next state, for the 23 of 42 combinations that are
-// allowed. Only ReviveRequested and ArchiveRequested change the state. Pausing and sinking are not
-// events: the host sets the new state.
+// transitions maps each state and each event that it allows to the next state. Only ReviveRequested
+// and ArchiveRequested change the state. Pausing and sinking are not events: the host sets the new
+// state.
 var transitions = map[State]map[Event]State{
 	Local:       {Tick: Local, Heartbeat: Local, CallReceived: Local, ReviewReceived: Local, SpawnRequested: Local},
 	Active:      {Tick: Active, Heartbeat: Active, CallReceived: Active, ReviewReceived: Active, SpawnRequested: Active},
@@ -59,8 +59,8 @@ var transitions = map[State]map[Event]State{
 	Archived:    {Tick: Archived},
 }
 
-// Next returns the state after e. If s does not allow e, it returns s and an error of kind
-// Conflict, whose message is worded as in the reference.
+// Next returns the state after e. If s does not allow e, Next returns s and an error of kind
+// Conflict. The message is the same as in the Python reference implementation.
 func (s State) Next(e Event) (State, error) {
 	if next, ok := transitions[s][e]; ok {
 		return next, nil
@@ -68,8 +68,8 @@ func (s State) Next(e Event) (State, error) {
 	return s, problem.New(problem.Conflict, "event %.40s is not valid in state %.40s", e, s)
 }
 
-// CanBeCalled reports whether a vacant in state s answers calls. It replaces can_be_called and
-// is_runnable of the reference, which are always equal.
+// CanBeCalled reports whether a vacant in state s answers calls. In the Python reference
+// implementation, can_be_called and is_runnable both return this value.
 func (s State) CanBeCalled() bool { return s == Local || s == Active }
 
 func (s State) CanReview() bool { return s == Local || s == Active || s == Hibernating }

@@ -25,13 +25,13 @@ const (
 	MaxSummaryBytes     = 1 << 10
 	MaxModelFamilyBytes = 64
 	MaxOwnerBytes       = 128
-	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64 represents
-	// all prices up to it exactly.
+	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64
+	// represents all prices up to this limit exactly.
 	MaxPrice = 1_000_000_000_000
 	// MaxVersion limits the version to the integers that a float64 represents exactly.
 	MaxVersion = 1<<53 - 1
-	// MaxBlob limits a serialised listing in bytes. A listing that reaches all limits above fits even
-	// if each of its bytes is escaped.
+	// MaxBlob limits a serialised listing in bytes. A listing that reaches all limits above fits
+	// even if each of its bytes is escaped.
 	MaxBlob = 24 << 10
 )
 
@@ -41,7 +41,7 @@ const (
 	venueDomainTag = "vacancy:listing:v2\x1f"
 )
 
-// Listing is a vacant's search data. Its JSON form with Venue and Signature is [Document].
+// Listing is a vacant's search data. [Document] is its JSON form.
 type Listing struct {
 	VacantID    identity.ID `json:"vacant_id" canon:"required"`
 	Version     int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
@@ -123,8 +123,8 @@ func (l *Listing) Equal(other *Listing) bool {
 		l.Venue.equal(other.Venue)
 }
 
-// AppendSignedBytes appends the signed bytes: the domain tag, 0x1f, and the canonical JSON of all
-// members except the signature.
+// AppendSignedBytes appends the signed bytes: the domain tag and the canonical JSON of all members
+// except the signature.
 func (l *Listing) AppendSignedBytes(dst []byte) []byte {
 	tag := domainTag
 	if l.Venue != nil {
@@ -133,8 +133,8 @@ func (l *Listing) AppendSignedBytes(dst []byte) []byte {
 	return append(l.appendAfterSignature(l.appendBeforeSignature(append(dst, tag...))), '}')
 }
 
-// appendBeforeSignature appends the members before skills. The signature, which is not signed,
-// sorts between price and skills.
+// appendBeforeSignature appends the members whose keys sort before "signature". Blob writes the
+// signature after these members.
 func (l *Listing) appendBeforeSignature(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"family":`...), l.ModelFamily)
 	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)

@@ -43,8 +43,8 @@ type Document struct {
 	Signature identity.Signature `json:"signature"`
 }
 
-// signedVenue is the venue of a signed listing. Its errors have no Field, because Parse's message
-// would repeat the field.
+// signedVenue is the venue of a signed listing. Its errors have no Field, because their message
+// already names the field and Parse would name it again.
 type signedVenue Venue
 
 func (v *signedVenue) UnmarshalCanon(d *canon.Decoder) error {

@@ -34,7 +34,7 @@ const (
 
 // Venue is the part of a listing about taking bookings.
 type Venue struct {
-	Slug        string   `json:"slug"` // unique in a registry; v- and the short id if empty
+	Slug        string   `json:"slug"` // unique in a registry; DefaultSlug if empty
 	Name        string   `json:"name"` // the vacant's name if empty
 	Category    string   `json:"category"`
 	Location    string   `json:"location"`

@@ -15,7 +15,7 @@ const KindInference = "INFERENCE_EVENT"
 // and the response, never their text.
 type Inference struct {
 	Caller                   identity.ID
-	RequestHash              identity.Hash // envelope of the call
+	RequestHash              identity.Hash // hash of the call's envelope
 	PromptHash, ResponseHash identity.Hash // hashes of the texts
 	Substrate, Model         string        // kind of substrate, name of the model
 	AgentVersion             int           // version of the vacant's agent, or zero for the default agent
@@ -23,7 +23,7 @@ type Inference struct {
 }
 
 func (i Inference) Payload() []byte {
-	// Like the reference, Payload writes the seconds since 1970 as a float.
+	// Like the Python reference implementation, Payload writes the seconds since 1970 as a float.
 	seconds, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
 	if err != nil {
 		panic(err) // impossible, because the seconds are a finite number

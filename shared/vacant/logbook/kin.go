@@ -24,14 +24,14 @@ const (
 )
 
 // KindReviewIssued is the kind of an entry about a review that the owner of the logbook has signed.
-// Its payload is the review without the claim, which may be erased.
+// Its payload does not contain the claim, because the reviewer may erase the claim later.
 const KindReviewIssued = "REVIEW_ISSUED"
 
-// closedPath is the birth path of children whose first state is LOCAL.
+// closedPath is the birth path of closed children. Their first state is LOCAL.
 const closedPath = "D2"
 
-// Birth is the content of a child's first entry: its parent, and what its birth path changed.
-// Payload writes only the members of this path.
+// Birth is the content of a child's first entry: its parent, its birth path and the changes that
+// the birth path made. Payload writes only the members that belong to BirthPath.
 type Birth struct {
 	Parent           identity.ID
 	BirthPath        string
@@ -39,8 +39,8 @@ type Birth struct {
 	Tools            []string     // D2: narrowed_tools
 	Capability       string       // D3: new_capability_text
 	SecondParent     *identity.ID // D4: secondary_parent_id
-	ReferenceConsent []byte       // D4: consent_signature, over the bytes that the reference signs
-	ChildConsent     []byte       // D4: child_consent_signature, which also covers this child
+	ReferenceConsent []byte       // D4: consent_signature, see composite.Consent.ReferenceSignature
+	ChildConsent     []byte       // D4: child_consent_signature, see composite.Consent.Signature
 	ConsentNonce     string       // D4: nonce of ChildConsent
 	NewSubstrates    []string     // D5: new_substrates
 	OldSubstrates    []string     // D5: old_substrates
@@ -165,7 +165,7 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 
 // Delegation is the content of the entries about a task that a parent gives to a child: an entry of
 // KindDelegate in the parent's logbook and an entry of KindExecute in the child's logbook. A zero
-// TaskHash is omitted, because the reference has no hash of the task.
+// TaskHash is omitted. The Python reference implementation never writes this hash.
 type Delegation struct {
 	Parent, Child identity.ID
 	SubtaskKind   string
@@ -190,8 +190,8 @@ func (d Delegation) payload(otherParty canon.Member) []byte {
 
 // Aggregation is the content of the parent's entry about combining its children's answers.
 // TaskHashes and ResultHashes are hashes of the sent and the received texts in the order of the
-// calls, and CombinedHash is the hash of the combined text. A nil list or zero hash is omitted,
-// because the reference has none of these hashes.
+// calls. CombinedHash is the hash of the combined text. A nil list or zero hash is omitted. The
+// Python reference implementation never writes these hashes.
 type Aggregation struct {
 	Children                 []identity.ID // one for each call, in the order of the calls
 	TaskHashes, ResultHashes []identity.Hash

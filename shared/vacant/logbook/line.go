@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AppendLine appends e as a line of the reference's logbook file, without the newline: sorted keys,
-// Python's default separators, and ASCII only.
+// AppendLine appends e as a line of a logbook file of the Python reference implementation, without
+// the newline. The line has sorted keys, Python's default separators and only ASCII characters.
 func (e *Entry) AppendLine(dst []byte) []byte {
 	dst = canon.AppendStringASCII(append(dst, `{"kind": `...), e.Kind)
 	dst = appendSpaced(append(dst, `, "payload": `...), e.Payload)
@@ -23,7 +23,7 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 }
 
 // appendSpaced appends canonical JSON with a space after each separator and with non-ASCII
-// characters escaped. The escapes of CJ are unchanged.
+// characters escaped. It copies existing escapes unchanged.
 func appendSpaced(dst, cj []byte) []byte {
 	inString := false
 	for len(cj) > 0 {
@@ -52,9 +52,9 @@ func appendSpaced(dst, cj []byte) []byte {
 	return dst
 }
 
-// ParseLine parses a line of a logbook file, with or without its newline. It is strict about types
-// and JSON, but it does not verify the entry, and it ignores unknown keys. A time without an offset
-// is in UTC (PROTOCOL §23 D6).
+// ParseLine parses a line of a logbook file, with or without its newline. It refuses invalid JSON
+// and members of a wrong type, and ignores unknown keys. It does not verify the entry. A time
+// without an offset is in UTC (PROTOCOL §23 D6).
 func ParseLine(line []byte) (Entry, error) {
 	v, err := canon.Parse(line, canon.DefaultLimits())
 	if err != nil {

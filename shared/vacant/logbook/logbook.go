@@ -1,8 +1,8 @@
-// Package logbook implements a vacant's signed history: entries that each contain the hash of the
-// previous entry, and the payloads of the entries that a host writes (PROTOCOL §11).
+// Package logbook implements a vacant's signed history and the payloads of the entries that a host
+// writes (PROTOCOL §11). Each entry contains the hash of the previous entry.
 //
-// The signed bytes are built from the fields, and a payload is the canonical JSON of an object. An
-// entry has exactly one line form and one row form, which decode to the same entry.
+// The signed bytes are built from the fields. A payload is the canonical JSON of an object. An
+// entry has exactly one text form (a line of a file) and one binary form (a row in a store).
 package logbook
 
 import (
@@ -69,7 +69,7 @@ func CardSignedPayload(cardHash identity.Hash, endpoint string) []byte {
 type Publication struct {
 	CardHash           identity.Hash
 	Endpoint           string
-	ActorSeq           int64 // ActorSeq of the vacant's event in the registry
+	ActorSeq           int64 // event.Event.ActorSeq of the vacant's register event
 	Visibility         lifecycle.Visibility
 	FromState, ToState lifecycle.State
 }
@@ -177,7 +177,7 @@ func (e *Entry) check() error {
 }
 
 func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
-	// The line of an entry wraps the payload in an object.
+	// ParseLine applies the same limits to a line, which contains the payload one level deeper.
 	l.Depth--
 	v, err := canon.Parse(b, l)
 	if err != nil {
@@ -237,7 +237,7 @@ func (e *ChainError) Error() string { return e.problem().Text() }
 
 func (e *ChainError) Unwrap() error { return e.problem() }
 
-// problem returns e as a problem, in the words of the reference.
+// problem returns e as a problem with the message text of the Python reference implementation.
 func (e *ChainError) problem() *problem.Error {
 	if e.IsLinkWrong() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A row has these parts: format, time in microseconds since 1970 (8 bytes big-endian), prev,
-// signature and kind with a length prefix each, and payload.
+// A row has these parts: format (1 byte), time in microseconds since 1970 (8 bytes, big-endian),
+// prev, signature, kind and payload. A uvarint with the length precedes the signature and the kind.
 const (
 	rowFormat     = 1
 	rowHeaderSize = 1 + 8 + identity.Size
@@ -43,8 +43,8 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 	return append(b, e.Payload...), nil
 }
 
-// UnmarshalBinary decodes a row, which it does not retain. It accepts only rows that MarshalBinary
-// returns, because an entry has one row form. The error for any other input has kind Damaged.
+// UnmarshalBinary decodes a row and does not retain it. It refuses rows that MarshalBinary would
+// not return, so that each entry has only one row form. Errors have kind Damaged.
 func (e *Entry) UnmarshalBinary(row []byte) error {
 	if len(row) < rowHeaderSize {
 		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowHeaderSize, len(row))

@@ -1,9 +1,9 @@
-// Package readproof authenticates readers. A vacant signs a request in a header, so that a host can
-// show data that only the vacant or its parent may read. The reference uses a query parameter
-// instead, which anyone can forge.
+// Package readproof authenticates readers. A vacant proves with a signature in a header that it
+// sends a request, so that a host can show data that only the vacant or its parent may read. The
+// Python reference implementation uses a query parameter instead, which anyone can forge.
 //
-// A proof is valid for one method, one target with its query, one authority and a few minutes. The
-// authority (host and port) prevents a host from replaying a proof at another host. A proof has
+// A proof is valid for one method, one target (path and query), one authority (host and port) and a
+// few minutes. The authority prevents a host from replaying a proof at another host. A proof has
 // exactly one form as a header.
 package readproof
 
@@ -28,8 +28,8 @@ const MaxSkew = 300 * time.Second
 // domainTag separates the signed bytes of read proofs from all other bytes that a vacant signs.
 const domainTag = "vacancy:read:v1"
 
-// bodyDomainTag is the domain of requests with a body. Their signed bytes end with the hash of the
-// body.
+// bodyDomainTag replaces domainTag in requests with a body. Their signed bytes end with the hash of
+// the body.
 const bodyDomainTag = "vacancy:request:v1"
 
 // Request is the part of a request that a proof covers.
@@ -108,7 +108,7 @@ func (p Proof) Verify(r Request, now time.Time) error {
 }
 
 func (r Request) hasNoControls() bool {
-	// The signed parts are separated by a control character, 0x1f.
+	// The signed bytes separate the parts with 0x1f, a control character.
 	isControl := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, isControl) && !strings.ContainsFunc(r.Method, isControl) && !strings.ContainsFunc(r.Target, isControl)
 }

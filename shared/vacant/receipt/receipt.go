@@ -28,7 +28,7 @@ type Receipt struct {
 	Position     int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
 	RequestHash  identity.Hash `json:"request_hash" canon:"required"`
 	ReplyHash    identity.Hash `json:"reply_hash" canon:"required"`
-	Time         string        `json:"time" canon:"required"` // time of the answer in wire form
+	Time         string        `json:"time" canon:"required"` // time of the answer in the form of canon.FormatTime
 	PriceVersion int64         `json:"price_version" canon:"required"`
 	Price        string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
 	Hold         int64         `json:"hold" canon:"required"`
@@ -40,8 +40,8 @@ type Receipt struct {
 	// complete answer does not have this member.
 	CutReason string `json:"cut,omitempty"`
 
-	// SignedAt is the time of signing in wire form. The certificate must cover SignedAt and not Time,
-	// because the receipt of an old call can be signed long after Time.
+	// SignedAt is the time of signing. The certificate must cover SignedAt and not Time, because
+	// the receipt of an old call can be signed long after Time.
 	SignedAt    string                  `json:"signed_at" canon:"required"`
 	Certificate certificate.Certificate `json:"certificate" canon:"required"`
 	Signature   string                  `json:"signature" canon:"required"` // signature by the certified key in hex

@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Scheme names the form of commitments.
+// Scheme names the only supported method of computing a commitment.
 const Scheme = "blake2b-pubkey-nonce-target-v1"
 
 // Blinded is a blinded review as it is posted.
@@ -18,7 +18,7 @@ type Blinded struct {
 	Reveal Reveal `json:"reveal" canon:"required"`
 }
 
-// Reveal is a proof of who signed a blinded record. Its JSON has the names of the reference.
+// Reveal proves who signed a blinded record. The Python reference defines its JSON keys.
 type Reveal struct {
 	Commitment identity.Hash `json:"commitment_hex" canon:"required"`
 	Reviewer   identity.ID   `json:"reviewer_pubkey_hex" canon:"required"`

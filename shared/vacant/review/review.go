@@ -1,8 +1,9 @@
 // Package review implements signed reviews of answered calls (PROTOCOL §20), blinded reviews, and
 // the rows in which a host stores accepted reviews.
 //
-// A signature covers the canonical form CJ-A of all members except payload_hash_hex and
-// signature_hex. A record stores these bytes, because 1 and 1.0 hash differently.
+// The signed hash covers the canonical form CJ-A (package canon) of all members except
+// payload_hash_hex and signature_hex. A record stores the hashed bytes, because encoding its
+// members again could turn 1.0 into 1, which has another hash.
 package review
 
 import (
@@ -63,8 +64,8 @@ type Members struct {
 	Ratings    Ratings       `json:"dimensions" canon:"required"`
 	Substrate  string        `json:"substrate" canon:"required,max=256"`         // substrate of the answer as the reviewer names it
 	CallHash   identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
-	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // position of the call in the pair's request stream, an extension of the reference
-	Claim      string        `json:"claim" canon:"required,max=1024"`            // text that may have control characters, as in the reference
+	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // position of the call in the pair's request stream; not a member in the Python reference
+	Claim      string        `json:"claim" canon:"required,max=1024"`            // text that may have control characters, as in the Python reference
 	IssuedAt   string        `json:"issued_at" canon:"required"`                 // time in the form of canon.FormatTime
 	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // hash of all members except Hash and Signature
 	Signature  hexBytes      `json:"signature_hex,omitempty" canon:"required"`   // signature of Hash
@@ -185,8 +186,8 @@ func (r *Record) Verify(reviewer identity.ID) bool {
 	return identity.Verify(reviewer, r.Hash[:], r.Signature)
 }
 
-// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record. As
-// in the reference, the other members may be missing or invalid.
+// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record.
+// Other members may be missing or invalid, as in the Python reference implementation.
 func VerifySignatureOnly(v canon.Value) bool {
 	hash := identity.Sum(Payload(v))
 	id, err := identity.ParseID(stringOrEmpty(v, memberReviewer))

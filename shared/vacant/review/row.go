@@ -17,12 +17,12 @@ type Class string
 
 const (
 	ClassFull    Class = "full"
-	ClassQuarter Class = "quarter" // all reviews of this class share a daily and a total limit
+	ClassQuarter Class = "quarter" // a quarter of the full weight; package reputation limits it
 )
 
-// Row is an accepted review in the stream of its target. It contains the hash of the previous row,
-// so readers detect that a host has changed or dropped a review. It does not contain the claim,
-// because the reviewer may erase the claim.
+// Row is an accepted review in the stream of its target. The hash of the previous row lets readers
+// detect that a host has changed or dropped a review. The claim is not part of the row, because the
+// reviewer may erase it later.
 type Row struct {
 	Format       int             `json:"format"`
 	Prev         identity.Hash   `json:"prev"`
@@ -36,7 +36,7 @@ type Row struct {
 	Substrate    string          `json:"substrate"` // public name of the substrate that answered
 	Weights      Ratings         `json:"weights"`
 
-	Record Record `json:"-"` // decoded Review, whose claim is empty after DecodeRow
+	Record Record `json:"-"` // decoded Review; DecodeRow leaves its claim empty
 }
 
 func (r *Row) Reviewer() identity.ID {
@@ -77,9 +77,9 @@ func addClaim(v canon.Value, claim string) canon.Value {
 	return canon.NewObject(append(slices.Clone(v.Members()), canon.Member{Key: memberClaim, Value: canon.NewString(claim)})...)
 }
 
-// Verify returns an error of kind BadSignature unless the reviewer has signed the review and it is
-// a review of target. If claim is nil although the review has a claim, the claim was erased, and
-// Verify checks only the signature of the hash.
+// Verify returns an error of kind BadSignature unless the reviewer has signed a review of target.
+// claim is nil if the review has no claim or the claim was erased. For an erased claim, Verify
+// cannot compute the hash again and checks only the signature of the stored hash.
 func (r *Row) Verify(target identity.ID, claim *string) error {
 	if claim == nil && !r.HasClaim {
 		claim = new(string)

@@ -266,7 +266,7 @@ func (d *deployment) ensureHello(ctx context.Context, adminClient *admin.Client)
 	if !problem.Is(err, problem.NotFound) {
 		return nil, "", err
 	}
-	page, err := admin.ListVacants.Call(ctx, adminClient, admin.VacantsRequest{Cursor: "", All: true})
+	page, err := admin.ListVacants.Call(ctx, adminClient, admin.ListVacantsRequest{Cursor: "", All: true})
 	if err != nil {
 		return nil, "", err
 	}

@@ -21,7 +21,7 @@ type CallResult struct {
 	Context         string          `json:"context_id,omitempty"`    // context of the request
 	IdentityCreated bool            `json:"made_identity,omitempty"` // the identity was created for this call
 	Target          identity.ID     `json:"target"`
-	EarlierTarget   *identity.ID    `json:"earlier_target,omitempty"` // vacant at the same address in an earlier call, if it differs
+	EarlierTarget   *identity.ID    `json:"earlier_target,omitempty"` // other vacant that an earlier call found at the address
 	URL             string          `json:"url"`
 	Fate            dispatch.Fate   `json:"fate,omitempty"` // outcome, or "" while the call is open
 	Text            *string         `json:"text,omitempty"`
@@ -34,7 +34,7 @@ type CallResult struct {
 	NamesRequest    bool            `json:"bound"`            // the signed answer names its request
 	Resumed         bool            `json:"resumed"`          // the call was already under way, so the same bytes were sent
 	Reset           bool            `json:"reset"`            // the chain was reset
-	Status          int             `json:"status,omitempty"` // HTTP status of the deciding reply, or 0
+	Status          int             `json:"status,omitempty"` // HTTP status of the reply that decided the call, or 0
 	Timing          timing          `json:"timing"`
 	LateOutcomes    []lateResult    `json:"late,omitempty"`
 	Undetermined    []string        `json:"unknown,omitempty"` // messages about facts that could not be determined

@@ -245,7 +245,7 @@ func hashHex(data []byte) string {
 }
 
 // findLocal describes a local file, or returns nil if the file does not exist. It returns an error
-// if the path leads through a symbolic link or a file, or to something other than a regular file.
+// unless the path leads through folders only, and to a regular file.
 func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
 	typeNames := map[fs.FileMode]string{0: "a file", fs.ModeDir: "a folder", fs.ModeSymlink: "a symbolic link"}
 	for i, char := range file + "/" {

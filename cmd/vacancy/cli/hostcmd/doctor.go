@@ -141,7 +141,7 @@ func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 			urls.FunctionURLs[function.Name] = strings.TrimRight(rawURL, "/")
 		}
 	}
-	// If the stacks are unknown, Edge is false, because the URLs of the functions are unknown too.
+	// If the stacks are unknown, Edge is false, because the check of the edge needs their outputs.
 	urls.Edge = outputs["EdgeSecret"] != ""
 	publicURL := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	urls.Public = strings.TrimRight(cmp.Or(publicURL, urls.Public), "/")

@@ -20,7 +20,7 @@ type checkpointResult struct {
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
 	Note      string          `json:"note"`
-	Key       string          `json:"verifier_key"` // for other tools that verify signed notes
+	Key       string          `json:"verifier_key"` // host's key, for other tools that verify signed notes
 }
 
 type witnessResult struct {

@@ -131,8 +131,7 @@ func PrintEvent(a *kit.App, e *kit.LogEvent) error {
 	return err
 }
 
-// JournalTail is a reader that returns the lines of a local host's journal as lines of a stage's
-// log, all of them in the group "host".
+// JournalTail is a cloud.LogTail of a local host's journal. All its lines are in the group "host".
 type JournalTail struct {
 	*standalone.JournalReader
 	StartTime time.Time

@@ -76,7 +76,7 @@ tables.`,
 	return cmd
 }
 
-// newRestoredResult returns the result for a remote host, which is named as the user named it.
+// newRestoredResult returns the result for a remote host: a stage on AWS, or a host with a URL.
 func newRestoredResult(a *kit.App, host *kit.RemoteHost, summary admin.Restored) restoredResult {
 	if host.AWS {
 		return restoredResult{Host: kit.HostAWS, Stage: host.Stage, Vacants: summary.VacantCount, RefusedUntil: summary.LatestFloor, callCommand: a.FormatCommand("call")}

@@ -173,8 +173,8 @@ var flagSynonyms = []struct {
 	{[]string{"listen", "addr", "address", "bind"}, "port", "PORT"},
 }
 
-// FlagError returns the error for an invalid flag. For an unknown flag it suggests a known flag
-// with a similar name or, if a message was parsed as a flag, a -- before the message.
+// FlagError returns the error for an invalid flag. For an unknown flag it suggests a similar known
+// flag. If the flag seems to be a message, it suggests writing -- before the message.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	flagErr := problem.Wrap(problem.Usage, nil, "%s", err)

@@ -114,8 +114,8 @@ type newResult struct {
 	commands     []string          // commands for another terminal
 }
 
-// Ports of new agents: below the ports that systems assign to clients, and above 9000, which
-// examples use.
+// New agents get ports above 9000, because examples use 9000. The ports are below the ephemeral
+// ports that operating systems assign to clients.
 const (
 	firstPort = 9001
 	portCount = 999

@@ -21,7 +21,7 @@ var Group = kit.Group{
 	Title: "Vacants:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return append(stateCommands(a),
-			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), plainCommand(a), rootVacantCommand(a),
+			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), keylessAccessCommand(a), rootVacantCommand(a),
 			publishCommand(a), unpublishCommand(a), removeCommand(a), deleteCommand(a), revokeCommand(a), exportCommand(a),
 			agentsCommand(a), forgetCommand(a), eraseClaimCommand(a), secretCommand(a), namesCommand(a), modelsCommand(a), budgetCommand(a),
 		)

@@ -15,7 +15,7 @@ import (
 
 func listCommand(a *kit.App) *cobra.Command {
 	var includeDeleted bool
-	return kit.Operation[admin.VacantsRequest, admin.VacantPage]{
+	return kit.Operation[admin.ListVacantsRequest, admin.VacantPage]{
 		Use:   "list",
 		Short: "List the vacants of a host",
 		Long: `List the vacants of a host: the state, whether it is published, the price of a call, the
@@ -23,8 +23,10 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 		Example:  "  vacancy list\n  vacancy list --host aws --stage prod",
 		Op:       admin.ListVacants,
 		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&includeDeleted, "all", false, "also deleted vacants") },
-		Request:  func(kit.Request) (admin.VacantsRequest, error) { return admin.VacantsRequest{All: includeDeleted}, nil },
-		AppendPage: func(in *admin.VacantsRequest, list *admin.VacantPage, page admin.VacantPage) bool {
+		Request: func(kit.Request) (admin.ListVacantsRequest, error) {
+			return admin.ListVacantsRequest{All: includeDeleted}, nil
+		},
+		AppendPage: func(in *admin.ListVacantsRequest, list *admin.VacantPage, page admin.VacantPage) bool {
 			list.Vacants, in.Cursor = append(list.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/admin"
 )
 
-func plainCommand(a *kit.App) *cobra.Command {
+func keylessAccessCommand(a *kit.App) *cobra.Command {
 	return a.AdminCommand(&cobra.Command{
 		Use:   "plain VACANT open|off|shared",
 		Short: "Set what callers without a key may do",

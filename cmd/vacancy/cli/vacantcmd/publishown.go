@@ -143,7 +143,7 @@ func sendDraft(a *kit.App, ctx context.Context, self *LocalIdentity, d registryc
 		return problem.New(problem.Untrusted, "%s answers with a card that is not the published one", self.Registry.URL)
 	}
 	if r.AwaitsProbe {
-		r.AwaitsProbe = self.waitWhileUnreached(ctx)
+		r.AwaitsProbe = self.stillAwaitsProbe(ctx)
 	}
 	return a.PrintResult(publishedResult{
 		ID: r.ID, Name: self.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
@@ -151,10 +151,10 @@ func sendDraft(a *kit.App, ctx context.Context, self *LocalIdentity, d registryc
 	})
 }
 
-// waitWhileUnreached waits briefly until the registry has reached the endpoint. The registry probes
-// the endpoint only after it has accepted the publication. waitWhileUnreached returns true if the
+// stillAwaitsProbe waits briefly until the registry has reached the endpoint. The registry probes
+// the endpoint only after it has accepted the publication. stillAwaitsProbe returns true if the
 // registry still has not reached the endpoint.
-func (l *LocalIdentity) waitWhileUnreached(ctx context.Context) bool {
+func (l *LocalIdentity) stillAwaitsProbe(ctx context.Context) bool {
 	const maxWait, interval = 3 * time.Second, 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()

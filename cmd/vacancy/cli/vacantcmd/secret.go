@@ -108,7 +108,7 @@ func SetSecretOperation(a *kit.App, kind admin.SecretOps, forUsage string) kit.O
 		AddFlags: func(fs *pflag.FlagSet) { fs.StringArrayVar(&hosts, "for", nil, forUsage) },
 		Request: func(q kit.Request) (in admin.SetSecretRequest, err error) {
 			tenant = q.Tenant
-			in.SecretRef = secretRequest(q)
+			in.SecretRef = secretRef(q)
 			in.Body.Hosts = hosts
 			in.Body.Value, err = readSecretValue(a, q.Command+" "+q.Args[0])
 			return in, err
@@ -120,7 +120,7 @@ func SetSecretOperation(a *kit.App, kind admin.SecretOps, forUsage string) kit.O
 	}
 }
 
-func secretRequest(q kit.Request) admin.SecretRef {
+func secretRef(q kit.Request) admin.SecretRef {
 	return admin.SecretRef{TenantRef: q.TenantRef(), Name: q.Args[0]}
 }
 
@@ -162,7 +162,7 @@ func DeleteSecretOperation(kind admin.SecretOps) kit.Operation[admin.SecretRef, 
 	return kit.Operation[admin.SecretRef, op.None]{
 		Op: kind.Delete,
 		Request: func(q kit.Request) (admin.SecretRef, error) {
-			deleted = secretRequest(q)
+			deleted = secretRef(q)
 			return deleted, nil
 		},
 		JSONObject: func(op.None) any { return deleteSecretResult{deleted.Name, deleted.Tenant, true} },

@@ -18,7 +18,7 @@ func updateCommand(a *kit.App) *cobra.Command {
 	var where kit.HostFlags
 	var noCheck bool
 	var agent AgentFlags
-	var fromVersion int
+	var copiedVersion int
 	var substrate, capability string
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
@@ -55,12 +55,12 @@ If somebody else changes the vacant concurrently, this command changes nothing.`
 				return err
 			}
 			modeCount := 0
-			for _, isGiven := range []bool{agent.From != "", fromVersion > 0, len(args) > 1} {
+			for _, isGiven := range []bool{agent.From != "", copiedVersion > 0, len(args) > 1} {
 				if isGiven {
 					modeCount++
 				}
 			}
-			if modeCount != 1 || fromVersion < 0 {
+			if modeCount != 1 || copiedVersion < 0 {
 				return kit.WithHint(problem.New(problem.Usage, "expected one of: settings KEY=VALUE, --from FILE, --to N from 1"), "%s --help", cmd.CommandPath())
 			}
 			if isAgentUpdate || len(args) == 1 {
@@ -69,7 +69,7 @@ If somebody else changes the vacant concurrently, this command changes nothing.`
 					return err
 				}
 				return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
-					return updateAgent(a, cmd.Context(), c, args, file, fromVersion, noCheck)
+					return updateAgent(a, cmd.Context(), c, args, file, copiedVersion, noCheck)
 				})
 			}
 			u, err := parseUpdate(args[1:])
@@ -84,7 +84,7 @@ If somebody else changes the vacant concurrently, this command changes nothing.`
 	agent.Register(cmd.Flags())
 	cmd.Flags().StringVar(&capability, "capability", "", "what the vacant can do, the same as capability=TEXT")
 	cmd.Flags().StringVar(&substrate, "substrate", "", "the vacant's substrate, the same as substrate=SUBSTRATE; with --from it replaces the substrate in the file")
-	cmd.Flags().IntVar(&fromVersion, "to", 0, "the version of its agent to go back to")
+	cmd.Flags().IntVar(&copiedVersion, "to", 0, "the version of its agent to go back to")
 	AddNoCheckFlag(cmd.Flags(), &noCheck)
 	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
@@ -107,18 +107,18 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.PrintResult(vacantResult{Vacant: after, AgentCheck: CheckAgent(a, ctx, c, &after, noCheck), hasPrintedWarnings: true})
 }
 
-// updateAgent creates the next version of a vacant's agent. If fromVersion is positive, the next
+// updateAgent creates the next version of a vacant's agent. If copiedVersion is positive, the next
 // version is a copy of that version. Otherwise it is the agent in file or, if file is zero, the
 // current version with the settings in args[1:].
-func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, fromVersion int, noCheck bool) error {
+func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, copiedVersion int, noCheck bool) error {
 	current, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: args[0]}})
 	if err != nil {
 		return err
 	}
 	next := file.Agent.Blob()
 	switch {
-	case fromVersion > 0:
-		source, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: current.Vacant.ID.String()}, Version: admin.Version(fromVersion)})
+	case copiedVersion > 0:
+		source, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: current.Vacant.ID.String()}, Version: admin.Version(copiedVersion)})
 		if err != nil {
 			return err
 		}

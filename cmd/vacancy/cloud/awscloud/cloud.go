@@ -1,6 +1,6 @@
 // Package awscloud implements cloud.Cloud with the AWS SDK. Credentials, Region and endpoint come
-// from the SDK's chain (environment, shared files, SSO, container, instance, AWS_ENDPOINT_URL), so
-// a local server is used in the same way.
+// from the SDK's chain: environment, shared files, SSO, container and instance. AWS_ENDPOINT_URL
+// may name a local server.
 package awscloud
 
 import (

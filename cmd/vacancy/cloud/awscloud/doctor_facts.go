@@ -69,7 +69,6 @@ func (c *Cloud) fetchAccountFacts(ctx context.Context, f *doctor.Facts, function
 	wg.Wait()
 }
 
-// classifyCredentialError classifies an error of the credentials.
 func classifyCredentialError(err error) doctor.CredentialProblem {
 	if err == nil {
 		return doctor.CredentialsOK

@@ -29,9 +29,9 @@ func (c *Cloud) LogGroups(ctx context.Context, prefix string) ([]string, error) 
 	return names, nil
 }
 
-// Limits of a tail. A line may appear some seconds after its time, and later than newer lines. Each
-// read therefore starts earlier than the last line that was shown, and skips lines that were
-// already shown.
+// Limits of a tail. AWS may deliver a line some seconds late, when newer lines were already shown.
+// Therefore each read starts earlier than the last shown line, and skips lines that were already
+// shown.
 const (
 	maxLineDelay = 10 * time.Second
 	maxPageLines = 500 // limit of the lines per group in memory

@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// AWS is a server on loopback that speaks the protocols of the services that the command uses.
+// AWS is a server on loopback. It speaks the protocols of the AWS services that "vacancy" uses.
 type AWS struct {
 	URL string
 
@@ -33,13 +33,13 @@ type AWS struct {
 // Request is a decoded request.
 type Request struct {
 	Operation string // name of the operation, for example DescribeStacks
-	Path      string // set for REST services
+	Path      string // path of the URL
 	Form      url.Values
 	JSON      map[string]any
 	Body      []byte
 }
 
-// Reply is a response. If Code is set, it is an error.
+// Reply is a response. If Code (AWS's error code) is set, the response is an error.
 type Reply struct {
 	Body    string
 	Header  map[string]string

@@ -1,8 +1,8 @@
 // Package cloudfiles gives functions access to the files in workspaces. The contents of files are
 // objects in the bucket of the stage.
 //
-// Each instance sends object requests within a rate limit for writes and a rate limit for reads.
-// The stack derives both limits from the costs of the worst day.
+// Each instance limits the rates of its object writes and reads (Settings.PutRate and GetRate).
+// Package cost derives these limits from the maximum cost of a day.
 package cloudfiles
 
 import (
@@ -34,7 +34,7 @@ func AddFiles(env *onlambda.Env, c *serve.Config) {
 }
 
 // rateLimitedBlobs limits the rates of requests to the bucket. It does not limit Delete, which is
-// free, and Head, which workspaces do not use.
+// free, or Head, which workspaces do not use.
 type rateLimitedBlobs struct {
 	blob.Blobs
 	writeLimit, readLimit rateLimit

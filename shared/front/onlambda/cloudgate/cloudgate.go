@@ -37,8 +37,8 @@ func Handler(env *onlambda.Env) http.Handler {
 	return env.Server.GateHandler(&cloudGate{env.Server.Gate, executions})
 }
 
-// AdminHandler returns the handler of the admin API, including the current steps of gate attempts,
-// AGP, teams and files. If the operator changes a booking, the venue is not informed.
+// AdminHandler returns the handler of the admin API, including routes for AGP, teams and files. If
+// the operator changes a booking, the venue is not informed.
 func AdminHandler(env *onlambda.Env) http.Handler {
 	if env.StateMachineARN != "" {
 		env.Server.Gate.RunningStep = newExecutionClient(env).currentStep

@@ -74,7 +74,7 @@ func (x *index) loadNewer(ctx context.Context) error {
 		x.current.version = version
 		return err
 	case problem.Is(err, problem.Damaged):
-		next, err = x.open(version, "") // the feed contains all entries
+		next, err = x.open(version, "") // fill an empty index from the change feed, which contains all entries
 	}
 	if err != nil {
 		return err

@@ -42,8 +42,7 @@ type Function struct {
 	UsesHostIdentity bool // the function uses the host's identity
 
 	// MinInstances is the minimum reserved concurrency. Zero reserves no concurrency. CostShare is the
-	// percentage of the cost limit for the worst day that pays for additional instances of the
-	// function.
+	// percentage of the maximum cost of a day that pays for additional instances of the function.
 	MinInstances int
 	CostShare    float64
 	Idle         Idle

@@ -32,8 +32,8 @@ var DefaultPath = Path{Function: Agent, HeaderPolicy: "tasks", CachePolicy: Cach
 //   - Protocols whose clients append paths to a vacant's or the host's base URL have their own
 //     patterns (protocol.All).
 //   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns, so
-//     answers that are cheap to compute have none: health, and the epoch roots for the reference's
-//     tools. Agent serves both, like all other paths of vacants.
+//     cheap answers have none: health, and the epoch roots, which tools of the Python reference
+//     implementation read. Agent serves both, like all other paths of vacants.
 func Paths() []Path {
 	paths := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},

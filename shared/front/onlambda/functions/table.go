@@ -12,14 +12,14 @@ func All() []Function {
 }
 
 // The memory of a function also determines its share of a CPU core: 256 MB get a seventh. A call
-// needs about two milliseconds of CPU between its waits for DynamoDB, and the programs need less
-// than 64 MB, so more memory would only make the waits more expensive. Search and Indexer have 512
-// MB, because their index is on disk. It takes 244 MB for 100,000 cards, plus the index that
-// replaces it. Indexer also needs the archive and the merge. Think is not part of a call's latency
-// and needs as much as its callers, for TLS and JSON. Graduate and functions without waiting
-// callers have Lambda's minimum.
+// needs about two milliseconds of CPU, and the programs need less than 64 MB. More memory would
+// only make the waits for DynamoDB more expensive. Search and Indexer need only 512 MB, because
+// their index is on disk. It takes 244 MB of disk for 100,000 cards, and as much again while a new
+// index replaces it. Indexer also needs disk for the archive and for merging. Think needs as much
+// memory as its callers, for TLS and JSON. Graduate and functions without waiting callers have
+// Lambda's minimum.
 //
-// An instance of Message or Agent serves at most ten calls per second, or two to three if their
+// An instance of Message or Agent serves at most ten calls per second, or two to three if its
 // agents take a third of a second. A stream occupies one instance. Functions without a CostShare
 // never need a second instance. Worker needs two instances for each of its queues.
 
@@ -124,7 +124,8 @@ var (
 
 // Jobs, which have no waiting callers.
 var (
-	// Sweeper reads the offsets and, for each kind of reminder, 16 partitions of two minutes.
+	// Idle counts the reads of package due: for each kind of reminder, an offset and two minutes
+	// with 16 partitions each.
 	Sweeper = Function{
 		Name: "sweeper", Description: "every minute, decides overdue calls, checks overdue bookings and destroys expired text keys; every hour, deletes bytes without a file",
 		MemoryMB: 128, TimeoutSeconds: 30, EveryMinutes: 1, Jobs: "calls keys bookings texts files",

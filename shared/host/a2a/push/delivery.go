@@ -38,7 +38,7 @@ type delivery struct {
 
 // nextDelivery returns the next delivery of a configuration, or nil if no events remain. A repeated
 // delivery contains the same events.
-func nextDelivery(push *task.Push, b *task.Backlog) *delivery {
+func nextDelivery(push *task.ActivePushConfig, b *task.Backlog) *delivery {
 	if push.AttemptedEvent > 0 {
 		if d := findDelivery(push, b, b.Events[:min(push.AttemptedEvent, len(b.Events))]); d != nil {
 			return d
@@ -48,7 +48,7 @@ func nextDelivery(push *task.Push, b *task.Backlog) *delivery {
 	return findDelivery(push, b, b.Events)
 }
 
-func findDelivery(push *task.Push, b *task.Backlog, events []task.NumberedEvent) *delivery {
+func findDelivery(push *task.ActivePushConfig, b *task.Backlog, events []task.NumberedEvent) *delivery {
 	if push.SendsTask {
 		return newDelivery(push, b, task.Event{Task: b.TaskAfter(len(events))}, len(events))
 	}
@@ -86,7 +86,7 @@ func canJoin(c *task.Chunk, e task.Event) bool {
 	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoinedBytes
 }
 
-func newDelivery(push *task.Push, b *task.Backlog, e task.Event, lastEvent int) *delivery {
+func newDelivery(push *task.ActivePushConfig, b *task.Backlog, e task.Event, lastEvent int) *delivery {
 	d := &delivery{lastEvent: lastEvent, hasPiece: e.Artifact != nil, isEnd: b.State.IsTerminal() && lastEvent == len(b.Events), taskByteLimit: MaxTaskBytes(b.EventBytes)}
 	if !d.isEnd {
 		d.taskByteLimit /= 2
@@ -125,8 +125,8 @@ var errPushEnded = errors.New("the deliveries have ended")
 // attemptDelivery sends a delivery once and stores the result. If the delivery must be repeated,
 // retryIn is the time until the next attempt. The error is errPushEnded or an error of
 // task.Engine.SaveProgress.
-func (p *Pusher) attemptDelivery(ctx context.Context, push *task.Push, d *delivery) (retryIn time.Duration, err error) {
-	push.BusyUntil, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
+func (p *Pusher) attemptDelivery(ctx context.Context, push *task.ActivePushConfig, d *delivery) (retryIn time.Duration, err error) {
+	push.LeaseEnd, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
 	body, refusal := d.body, error(nil)
 	cost := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: addressBytes}
 	if _, ok := push.Task.Owner.Account(); ok {
@@ -165,7 +165,7 @@ func (p *Pusher) attemptDelivery(ctx context.Context, push *task.Push, d *delive
 	case push.FailedTries < len(backoff):
 		retryIn = max(backoff[push.FailedTries], retryAfter)
 		push.FailedTries++
-		push.BusyUntil = p.Now().Add(retryIn)
+		push.LeaseEnd = p.Now().Add(retryIn)
 		return retryIn, p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{})
 	}
 	p.logEnd(ctx, push, sendErr)
@@ -177,15 +177,15 @@ func (p *Pusher) attemptDelivery(ctx context.Context, push *task.Push, d *delive
 	return 0, p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{})
 }
 
-func (p *Pusher) markDelivered(push *task.Push, d *delivery) {
-	push.LastDelivered, push.AttemptedEvent, push.FailedTries, push.SendsTask, push.BusyUntil = d.lastEvent, 0, 0, false, time.Time{}
+func (p *Pusher) markDelivered(push *task.ActivePushConfig, d *delivery) {
+	push.LastDelivered, push.AttemptedEvent, push.FailedTries, push.SendsTask, push.LeaseEnd = d.lastEvent, 0, 0, false, time.Time{}
 }
 
-func (p *Pusher) logEnd(ctx context.Context, push *task.Push, cause error) {
+func (p *Pusher) logEnd(ctx context.Context, push *task.ActivePushConfig, cause error) {
 	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", push.Task.ID), slog.String("cause", cause.Error()))
 }
 
-func (p *Pusher) sendRequest(ctx context.Context, push *task.Push, body []byte, media string) (retryAfter time.Duration, err error) {
+func (p *Pusher) sendRequest(ctx context.Context, push *task.ActivePushConfig, body []byte, media string) (retryAfter time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	c := &push.Config

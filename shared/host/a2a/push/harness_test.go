@@ -340,7 +340,7 @@ func (w *world) turn(text string, config *task.PushConfig) task.Turn {
 		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: must(w.tasks.NewID())}, Caller: caller.ID(), Push: config,
 		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
-	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
+	t.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		e := &envelope.Envelope{From: caller.ID(), To: w.vacant.ID(), Seq: next.Seq, Prev: next.Prev, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &t.Message.ID, ContextID: &t.Message.Context}}
 		_, err := e.Sign(ctx, caller)
@@ -362,8 +362,8 @@ func (w *world) begins(t task.Turn) <-chan struct{} {
 // adds sets a configuration on a task.
 func (w *world) adds(r task.Ref, c task.PushConfig) {
 	w.t.Helper()
-	if _, err := w.tasks.AddPush(w.t.Context(), r, c); err != nil {
-		w.t.Fatalf("AddPush() = %v", err)
+	if _, err := w.tasks.AddPushConfig(w.t.Context(), r, c); err != nil {
+		w.t.Fatalf("AddPushConfig() = %v", err)
 	}
 }
 

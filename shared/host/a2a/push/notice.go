@@ -65,20 +65,20 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	return g.Wait()
 }
 
-func (p *Pusher) sendNotice(ctx context.Context, push *task.Push, n task.Notice, delay time.Duration) error {
+func (p *Pusher) sendNotice(ctx context.Context, push *task.ActivePushConfig, n task.Notice, delay time.Duration) error {
 	return p.Notices.SendAfter(ctx, n.String(), push.Sender(), delay)
 }
 
-func (p *Pusher) deliverPending(ctx context.Context, push *task.Push, b *task.Backlog, n task.Notice) error {
+func (p *Pusher) deliverPending(ctx context.Context, push *task.ActivePushConfig, b *task.Backlog, n task.Notice) error {
 	deadline := p.Now().Add(handleTimeout - requestTimeout)
-	isClaimed := !push.BusyUntil.IsZero()
+	isClaimed := !push.LeaseEnd.IsZero()
 	for {
 		d := nextDelivery(push, b)
 		if d == nil {
 			break
 		}
 		n.IdleChecks = 0
-		if wait := push.BusyUntil.Sub(p.Now()); wait > 0 {
+		if wait := push.LeaseEnd.Sub(p.Now()); wait > 0 {
 			return p.sendNotice(ctx, push, n, wait+time.Second)
 		}
 		if p.Now().After(deadline) {
@@ -91,7 +91,7 @@ func (p *Pusher) deliverPending(ctx context.Context, push *task.Push, b *task.Ba
 		retryIn, err := p.attemptDelivery(ctx, push, d)
 		switch {
 		case errors.Is(err, errPushEnded):
-			return p.Tasks.EndPush(ctx, push)
+			return p.Tasks.EndDeliveries(ctx, push)
 		case err != nil:
 			return err
 		case retryIn > 0:
@@ -99,10 +99,10 @@ func (p *Pusher) deliverPending(ctx context.Context, push *task.Push, b *task.Ba
 		}
 	}
 	if b.State.IsTerminal() {
-		return p.Tasks.EndPush(ctx, push)
+		return p.Tasks.EndDeliveries(ctx, push)
 	}
 	if isClaimed {
-		push.BusyUntil = time.Time{}
+		push.LeaseEnd = time.Time{}
 		if err := p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{}); err != nil {
 			return err
 		}

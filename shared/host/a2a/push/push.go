@@ -94,7 +94,7 @@ type Pusher struct {
 func New(c Config) *Pusher {
 	p := &Pusher{Config: c, schedule: newSchedule()}
 	if c.Notices == nil {
-		c.Tasks.OnPush(p.markPending)
+		c.Tasks.OnPushWork(p.markPending)
 	}
 	return p
 }

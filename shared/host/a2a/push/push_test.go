@@ -236,7 +236,7 @@ func TestARemovedConfigurationIsNotTriedAgain(t *testing.T) {
 		if tries != 4 {
 			t.Fatalf("%d tries in 3 s, want 4", tries)
 		}
-		if err := w.tasks.RemovePush(w.t.Context(), turn.Ref, removed.ID); err != nil {
+		if err := w.tasks.RemovePushConfig(w.t.Context(), turn.Ref, removed.ID); err != nil {
 			t.Fatal(err)
 		}
 		by := to("new.example", "1")
@@ -256,11 +256,11 @@ func TestARemovedConfigurationIsNotTriedAgain(t *testing.T) {
 // A configuration that changes after it was read and before its try is not tried.
 func TestAConfigurationThatChangesBeforeItsTryIsNotTried(t *testing.T) {
 	for name, change := range map[string]func(w *world, r task.Ref) error{
-		"removed": func(w *world, r task.Ref) error { return w.tasks.RemovePush(w.t.Context(), r, "a.example") },
+		"removed": func(w *world, r task.Ref) error { return w.tasks.RemovePushConfig(w.t.Context(), r, "a.example") },
 		"replaced": func(w *world, r task.Ref) error {
 			c := to("b.example", "1")
 			c.ID = "a.example"
-			_, err := w.tasks.AddPush(w.t.Context(), r, c)
+			_, err := w.tasks.AddPushConfig(w.t.Context(), r, c)
 			return err
 		},
 	} {
@@ -359,7 +359,7 @@ func TestOneConfigurationOfAnEndedTaskDelivers(t *testing.T) {
 			w.adds(turn.Ref, c)
 			if i%3 == 0 {
 				time.Sleep(time.Minute)
-				if err := w.tasks.RemovePush(w.t.Context(), turn.Ref, c.ID); err != nil {
+				if err := w.tasks.RemovePushConfig(w.t.Context(), turn.Ref, c.ID); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -935,7 +935,7 @@ func TestAFaultOfTheStoreLosesNoDelivery(t *testing.T) {
 			<-w.begins(turn)
 			w.store.fail(n)
 			for {
-				if _, err := w.tasks.AddPush(w.t.Context(), turn.Ref, a); err == nil {
+				if _, err := w.tasks.AddPushConfig(w.t.Context(), turn.Ref, a); err == nil {
 					break
 				}
 			}

@@ -18,7 +18,7 @@ const (
 	// pieceCheckInterval is the minimum time between two checks of a task whose answer arrives in
 	// pieces.
 	pieceCheckInterval = time.Second
-	// maxLoaded limits the tasks in memory. A delivery itself contains only its bodies.
+	// maxLoaded limits the tasks in memory. A prepared delivery contains only bodies, not a task.
 	maxLoaded = 4
 	// maxEntries and maxSenderEntries limit the configurations that Run knows. Others remain in
 	// the store until there is room.
@@ -48,7 +48,7 @@ func newSchedule() schedule {
 		entries: map[configKey]*entry{}, slots: newSlots()}
 }
 
-// configKey identifies the slot of a task in which a configuration is stored.
+// configKey identifies a configuration by its task and its slot in the task.
 type configKey struct {
 	task       task.Ref
 	configSlot int
@@ -59,12 +59,12 @@ type entry struct {
 	configKey
 	queue      *senderQueue
 	host       string
-	usedShares [3]boundedShare // while serving: the shares in which its slot is counted
+	usedShares [3]boundedShare // while serving: shares that count the entry
 	state      entryState
-	hasChanged bool       // while serving: the configuration or its task has changed
-	stopWait   func()     // while waiting: ends the wait
-	unsaved    *task.Push // progress that is not stored yet
-	idleChecks int        // number of checks since the last event
+	hasChanged bool                   // while serving: the configuration or its task has changed
+	stopWait   func()                 // while waiting: ends the wait
+	unsaved    *task.ActivePushConfig // progress that is not stored yet
+	idleChecks int                    // number of checks since the last event
 }
 
 type entryState uint8
@@ -135,7 +135,7 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 		p.addEntries(open, true)
 	}
 	for cursor := ""; shouldScan; shouldScan = cursor != "" {
-		var page []task.Push
+		var page []task.ActivePushConfig
 		if page, cursor, err = p.Tasks.ListOpenPushes(ctx, cursor); err != nil {
 			return err
 		}
@@ -167,7 +167,7 @@ func (p *Pusher) takePending() (pending map[task.Ref]bool, shouldScan bool) {
 	return pending, true
 }
 
-func (p *Pusher) addEntries(pushes []task.Push, hasChanged bool) {
+func (p *Pusher) addEntries(pushes []task.ActivePushConfig, hasChanged bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range pushes {
@@ -295,8 +295,8 @@ func (p *Pusher) serveEntry(ctx context.Context, e *entry) outcome {
 		return p.retryOutcome(ctx, err)
 	case push == nil:
 		return outcome{}
-	case d != nil && push.BusyUntil.After(p.Now()):
-		return outcome{shouldKeep: true, delay: push.BusyUntil.Sub(p.Now())}
+	case d != nil && push.LeaseEnd.After(p.Now()):
+		return outcome{shouldKeep: true, delay: push.LeaseEnd.Sub(p.Now())}
 	case d != nil:
 		e.idleChecks = 0
 		retryIn, err := p.attemptDelivery(ctx, push, d)
@@ -329,9 +329,9 @@ func (p *Pusher) serveEntry(ctx context.Context, e *entry) outcome {
 	return outcome{shouldKeep: true, waitForChange: func(ctx context.Context) { p.waitForCheck(ctx, e.task, changed, unsubscribe, watchPieces, wait) }, cancelWait: unsubscribe}
 }
 
-// prepareDelivery reads a task and encodes the next delivery of e. If the task does not exist, the
-// configuration was removed or its deliveries have ended, push and d are nil.
-func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
+// prepareDelivery reads a task and encodes the next delivery of e. push and d are nil if the task
+// does not exist, the configuration was removed, or its deliveries have ended.
+func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.ActivePushConfig, d *delivery, state task.State, err error) {
 	select {
 	case p.loadSlots <- struct{}{}:
 		defer func() { <-p.loadSlots }()
@@ -361,8 +361,8 @@ func (p *Pusher) retryOutcome(ctx context.Context, err error) outcome {
 	return outcome{shouldKeep: true, delay: retryDelay}
 }
 
-func (p *Pusher) endDeliveries(ctx context.Context, push *task.Push) outcome {
-	if err := p.Tasks.EndPush(ctx, push); err != nil {
+func (p *Pusher) endDeliveries(ctx context.Context, push *task.ActivePushConfig) outcome {
+	if err := p.Tasks.EndDeliveries(ctx, push); err != nil {
 		return p.retryOutcome(ctx, err)
 	}
 	return outcome{}

@@ -42,7 +42,7 @@ func TestRoomIsForWhatWasMissed(t *testing.T) {
 	p := &Pusher{Config: Config{Now: time.Now}, schedule: newSchedule()}
 	p.takePending() // the first scan
 	for i := range maxSenderEntries + 1 {
-		p.addEntries([]task.Push{{Task: task.Ref{ID: fmt.Sprint(i)}, Config: task.PushConfig{URL: "https://a.example", ClientAddress: "1"}}}, true)
+		p.addEntries([]task.ActivePushConfig{{Task: task.Ref{ID: fmt.Sprint(i)}, Config: task.PushConfig{URL: "https://a.example", ClientAddress: "1"}}}, true)
 	}
 	if !p.hasMissed || p.scanNeeded {
 		t.Fatalf("missed %t, scan %t; want one that was missed and no scan yet", p.hasMissed, p.scanNeeded)

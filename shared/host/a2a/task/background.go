@@ -26,7 +26,7 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
-	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
+	if found, ok, err := e.findByMessageID(ctx, &t); ok || err != nil {
 		return found, err
 	}
 	if err := e.applyTaskSettings(ctx, &t); err != nil {
@@ -42,11 +42,11 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	}); err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			h.settleAsRefused(ctx, refusal.Problem)
+			h.ackAfterRefusal(ctx, refusal.Problem)
 		}
-		return e.findResent(ctx, &t, err)
+		return e.findByEnvelope(ctx, &t, err)
 	}
-	h.settleAsStored(ctx)
+	h.ackAndAnnounce(ctx)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
 	}
@@ -80,22 +80,22 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 		return h.acceptWrites(ctx)(row)
 	}})
 	switch {
-	case h.settleMessage == nil:
+	case h.ackMessage == nil:
 	case out.State == call.Pending:
-		h.settleAsStored(ctx)
+		h.ackAndAnnounce(ctx)
 	default:
-		h.settleAsRefused(ctx, out.Problem)
+		h.ackAfterRefusal(ctx, out.Problem)
 	}
 	return out
 }
 
 // handoff stores a turn as a task and queues it for a worker.
 type handoff struct {
-	engine        *Engine
-	turn          *Turn
-	startedAt     time.Time
-	task          Task
-	settleMessage func(ctx context.Context, stored bool) // nil until the message is sent
+	engine     *Engine
+	turn       *Turn
+	startedAt  time.Time
+	task       Task
+	ackMessage func(ctx context.Context, stored bool) // nil until the message is sent
 }
 
 func (e *Engine) newHandoff(t *Turn) *handoff {
@@ -103,8 +103,9 @@ func (e *Engine) newHandoff(t *Turn) *handoff {
 	return &handoff{engine: e, turn: t, startedAt: startTime, task: t.submittedTask(startTime)}
 }
 
-// acceptWrites returns a function that sends the message to the queue and returns the writes for
-// the commit of the call's row.
+// acceptWrites returns a function that enqueues the turn's message, and returns the writes for the
+// commit of the request row. If the commit is repeated, the function does not enqueue the message
+// again.
 func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
 	deadline, hasDeadline := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -130,8 +131,8 @@ func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]st
 		if err != nil {
 			return nil, err
 		}
-		if h.settleMessage == nil {
-			if h.settleMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
+		if h.ackMessage == nil {
+			if h.ackMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
 		}
@@ -147,16 +148,16 @@ func (t *Turn) backgroundCountWrite(sender Sender) store.Write {
 	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: limit}
 }
 
-func (h *handoff) settleAsStored(ctx context.Context) {
-	if h.settleMessage != nil {
-		h.settleMessage(ctx, true)
+func (h *handoff) ackAndAnnounce(ctx context.Context) {
+	if h.ackMessage != nil {
+		h.ackMessage(ctx, true)
 	}
 	h.engine.announceTurn(h.turn)
 }
 
-func (h *handoff) settleAsRefused(ctx context.Context, p *problem.Error) {
-	if h.settleMessage != nil {
-		h.settleMessage(ctx, p.Kind == problem.Unavailable)
+func (h *handoff) ackAfterRefusal(ctx context.Context, p *problem.Error) {
+	if h.ackMessage != nil {
+		h.ackMessage(ctx, p.Kind == problem.Unavailable)
 	}
 }
 
@@ -279,7 +280,7 @@ func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) 
 		}
 	}
 	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
-	countWrites, shares, err := e.countWrites(ctx, r.ref, l.head.Sender, s.Time)
+	takeWrites, shares, err := e.takeShareWrites(ctx, r.ref, l.head.Sender, s.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +304,7 @@ func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) 
 		}
 		h.EventBytes += len(w.Data)
 		tx.AddWrites(w)
-		tx.AddWrites(countWrites...)
+		tx.AddWrites(takeWrites...)
 		return r.ref.putHead(tx, h)
 	})
 	if errors.As(err, new(*store.BoundsError)) { // another worker was faster

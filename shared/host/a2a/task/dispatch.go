@@ -37,7 +37,7 @@ const (
 type Dispatch struct {
 	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
 	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the task
-	// may run for DefaultRunTime. A later deadline than MaxRunTime from now is reduced to that time.
+	// may run for DefaultRunTime. The Deadline is at most MaxRunTime after the dispatch.
 	Deadline time.Time `json:"deadline"`
 	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
 	Mode string `json:"mode"`
@@ -50,9 +50,9 @@ type Dispatch struct {
 	OutputFormat string `json:"output_format,omitempty"`
 	// Servers are MCP servers whose tools are offered to the agent in addition to its own.
 	Servers []Server `json:"servers,omitempty"`
-	// Budget limits the cost of all turns and of the calls that answer them. If Budget is nil, the
-	// cost is not limited. Cost is the total for the turns that have ended. If IsOwn is true, the cost
-	// includes the cost of the vacant's models.
+	// Budget limits the total cost of the turns and of the calls that vacants make to answer them. If
+	// Budget is nil, the cost is not limited. Cost is the total for the turns that have ended. If
+	// IsOwn is true, the cost includes the cost of the vacant's models.
 	Budget *money.Amount `json:"budget,omitempty"`
 	Cost   money.Amount  `json:"spent,omitempty"`
 	// IsOwn reports whether the owner of the task owns the vacant.
@@ -126,7 +126,7 @@ func accountOrOwner(o call.Owner) string {
 }
 
 // checkUnfinishedLimit returns an error if an account has reached a limit of unfinished tasks.
-// Tasks that have passed their deadlines do not count, because the next reader fails them.
+// Tasks that have passed their deadlines are not counted. They fail when they are next read.
 // Concurrent dispatches may exceed the limits, because they do not see each other's tasks.
 func (e *Engine) checkUnfinishedLimit(ctx context.Context, r Ref) error {
 	total, atVacant := 0, 0
@@ -166,7 +166,7 @@ var errAlreadyDispatched = problem.New(problem.Conflict, "the task was dispatche
 
 // Dispatch stores a task that waits in the queue for its first turn. The call is signed and
 // accepted only when that turn begins, so a waiting task holds no money and does not count against
-// its vacant's turns. t.Envelope is ignored. If a task with the same id exists, Dispatch returns
+// its vacant's turns. t.SignEnvelope is ignored. If a task with the same id exists, Dispatch returns
 // that task.
 func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (DispatchedTask, error) {
 	if e.Queue == nil {
@@ -254,8 +254,8 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, e
 	return DispatchedTask{r, l.task, *l.head.Dispatch, l.head.StartedAt}, nil
 }
 
-// ListDispatched returns a page of the owner's dispatched tasks that matches accepts, newest first.
-// next is the cursor of the next page, or "". A page ends after maxScannedEntries tasks or
+// ListDispatched returns a page of the owner's dispatched tasks for which matches is true, newest
+// first. next is the cursor of the next page, or "". A page ends after maxScannedEntries tasks or
 // MaxPageBytes, so an empty page may have a next page. matches is called with the task without its
 // texts and, if it returns true, again with the texts.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, matches func(*DispatchedTask) bool) (tasks []DispatchedTask, next string, err error) {
@@ -292,8 +292,10 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 	return tasks, "", nil
 }
 
-// loadMatching returns a dispatched task, or ErrNotFound if matches rejects the task. It reads the
-// events only if matches accepts the task's head or the task must be failed.
+// loadMatching returns a dispatched task, or ErrNotFound if matches rejects the task. It first
+// calls matches with the task's head, without the events. It reads the events if matches accepts
+// the head, or if the task is abandoned: loading an abandoned task fails the task, which changes
+// its state.
 func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*DispatchedTask) bool) (d DispatchedTask, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -331,14 +333,14 @@ func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) e
 		return errors.Join(ErrWaiting, err)
 	}
 	startTime := e.Now().UTC().Truncate(time.Microsecond)
-	countWrites, shares, err := e.countWrites(ctx, l.ref, l.head.Sender, startTime)
+	takeWrites, shares, err := e.takeShareWrites(ctx, l.ref, l.head.Sender, startTime)
 	if err != nil {
 		return errors.Join(ErrWaiting, err)
 	}
 	t := Turn{Ref: l.ref, Credential: *l.lastTurn.credential}
 	t.applyDispatch(l.head.Dispatch)
 	if err = e.refreshTaskPayer(ctx, &t); err == nil {
-		err = e.Sign(ctx, &t, l.task.Context, *l.task.lastUserMessage(), "")
+		err = e.PrepareSigning(ctx, &t, l.task.Context, *l.task.lastUserMessage(), "")
 	}
 	h := l.head
 	if err == nil {
@@ -358,7 +360,7 @@ func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) e
 			}
 			h.EventBytes = l.eventBytes + len(event.Data)
 			put, err := h.newPut(l.ref, l.version, id)
-			return append([]store.Write{put, event, t.backgroundCountWrite(h.Sender)}, countWrites...), err
+			return append([]store.Write{put, event, t.backgroundCountWrite(h.Sender)}, takeWrites...), err
 		}
 		_, err = e.acceptCall(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
 			out := e.Calls.AcceptForResume(ctx, t.Vacant, env, opts)
@@ -431,15 +433,15 @@ func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	return e.refreshTaskPayer(ctx, t)
 }
 
-// Sign makes m the message of a turn. The host signs m with the key that it stores for this
-// conversation of the task's owner. idempotencyKey may be "".
-func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Message, idempotencyKey string) error {
-	signer, err := e.Guests.DeriveOwnerKey(ctx, t.Vacant, t.Owner.String(), conversation)
+// PrepareSigning sets the message of a turn to m, and t.SignEnvelope to a function that signs m later. The host
+// derives the signing key for this conversation of the task's owner. idempotencyKey may be "".
+func (e *Engine) PrepareSigning(ctx context.Context, t *Turn, contextID string, m Message, idempotencyKey string) error {
+	signer, err := e.Guests.DeriveOwnerKey(ctx, t.Vacant, t.Owner.String(), contextID)
 	if err != nil {
 		return err
 	}
 	t.Message, t.Caller = m, signer.ID()
-	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
+	t.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		env := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: e.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: idempotencyKey}
 		if !env.Time.After(next.Floor) {
 			env.Time = next.Floor.Add(time.Microsecond)
@@ -471,7 +473,7 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 }
 
 // TurnNameOf returns the name that WatchTurn accepts for the turn that ctx belongs to. It returns
-// "" outside turns, and in turns of Run, which other processes cannot end.
+// "" outside turns and in turns of Engine.Run, because only their own process can end them.
 func TurnNameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
 		return t.ref.encode()

@@ -109,7 +109,7 @@ func (w *team) reply(r task.Ref, text string) task.Turn {
 	}
 	turn := task.Turn{Ref: r, ListOwner: r.Owner, Continue: true}
 	m := task.Message{ID: "m-" + must(w.b.NewID()), Task: r.ID, Context: d.Task.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}
-	if err := w.b.Sign(w.t.Context(), &turn, m.Context, m, ""); err != nil {
+	if err := w.b.PrepareSigning(w.t.Context(), &turn, m.Context, m, ""); err != nil {
 		w.t.Fatal(err)
 	}
 	return turn
@@ -272,8 +272,8 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 	go func() { worked <- w.b.RunQueued(context.Background(), message) }()
 	await.Receive(t, "the turn runs", begun)
 	early := w.reply(ref, "blue")
-	sign := early.Envelope
-	early.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
+	sign := early.SignEnvelope
+	early.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		close(release) // the first turn ends after the answer has read its budget
 		if err := await.Receive(t, "the turn ends", worked); err != nil {
 			t.Errorf("Work() = %v", err)

@@ -14,16 +14,16 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-func (e *Engine) findLastEvent(ctx context.Context, r Ref, eventCount int) (last, size int, err error) {
+func (e *Engine) countNewEvents(ctx context.Context, r Ref, eventCount int) (total, newBytes int, err error) {
 	newEvents := store.Range{Partition: r.partition(), Start: r.eventKey(eventCount + 1).Sort, End: HeadDocs.Sort}
 	for d, err := range store.Documents(ctx, e.Store, newEvents) {
 		if err != nil {
 			return 0, 0, store.AsProblem(err)
 		}
 		eventCount++
-		size += len(d.Data)
+		newBytes += len(d.Data)
 	}
-	return eventCount, size, nil
+	return eventCount, newBytes, nil
 }
 
 // turnEnd describes how a turn ends a task.
@@ -42,7 +42,8 @@ type turnEnd struct {
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
 // endWrites returns the writes that end a task: its head, the last event, and the counts of
-// background turns. t is the task before the end.
+// background turns. If the task has open pushes, endWrites also sends the notice of the end. t is
+// the task before the end.
 func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -57,7 +58,7 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if end.requiresUnaccepted && !h.isUnaccepted() {
 		return nil, errNewEvents
 	}
-	n, newBytes, err := e.findLastEvent(ctx, r, h.EventCount)
+	n, newBytes, err := e.countNewEvents(ctx, r, h.EventCount)
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +72,15 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 		return nil, err
 	}
 	s := end.status
-	wasBackground, countWrites := h.Background, h.uncountWrites()
+	wasBackground, releaseWrites := h.Background, h.releaseShareWrites()
 	h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.Background, h.Shares, h.EventCount = s.State, s.Time, time.Time{}, "", false, nil, n+1
-	if headDoc := h.Dispatch; headDoc != nil {
-		headDoc.Cost += end.cost
-		if headDoc.Files != nil {
-			headDoc.Files.WrittenPaths = mergePaths(headDoc.Files.WrittenPaths, end.writtenPaths)
+	if dispatch := h.Dispatch; dispatch != nil {
+		dispatch.Cost += end.cost
+		if dispatch.Files != nil {
+			dispatch.Files.WrittenPaths = mergePaths(dispatch.Files.WrittenPaths, end.writtenPaths)
 		}
 		if s.State.IsTerminal() {
-			countWrites = append(countWrites, store.Delete{Key: r.unfinishedKey(), IfVersion: 1})
+			releaseWrites = append(releaseWrites, store.Delete{Key: r.unfinishedKey(), IfVersion: 1})
 		}
 	}
 	id, err := e.updater().NewWriteID()
@@ -99,7 +100,7 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if err != nil {
 		return nil, err
 	}
-	writes := append([]store.Write{put, event}, countWrites...)
+	writes := append([]store.Write{put, event}, releaseWrites...)
 	if wasBackground {
 		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: maxAccountBackground})
 	}
@@ -223,6 +224,6 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 		return nil
 	}
 	e.hub.wake(l.ref.partition())
-	e.callOnPush(l.ref)
+	e.announcePushWork(l.ref)
 	return err
 }

@@ -103,7 +103,7 @@ const (
 	Data PartKind = "data"
 )
 
-// Part is a piece of a message or an artifact.
+// Part is one content item of a message or an artifact: text, bytes, a URL or JSON.
 type Part struct {
 	Kind      PartKind        `json:"kind"`
 	Text      string          `json:"text,omitempty"` // text of a Text part, or the URL of a URL part
@@ -243,7 +243,7 @@ func (e *EndRequest) endState() (s State, hasArtifact bool) {
 	return e.State, false
 }
 
-// Chunk is a part of an artifact.
+// Chunk is one streamed update of an artifact.
 type Chunk struct {
 	Artifact Artifact `json:"artifact"`
 	Append   bool     `json:"append,omitempty"` // the parts are appended to the earlier parts; otherwise they replace them

@@ -90,7 +90,7 @@ type Backlog struct {
 	Events     []NumberedEvent
 	EventBytes int // stored bytes of the events
 	State      State
-	OpenPushes []Push // configurations whose deliveries have not ended
+	OpenPushes []ActivePushConfig // configurations whose deliveries have not ended
 }
 
 func (b *Backlog) TaskAfter(eventCount int) *Task {
@@ -120,7 +120,7 @@ func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err erro
 
 // ListOpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
 // slot selects the configuration in that slot. Slot 0 selects all.
-func (e *Engine) ListOpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []Push, err error) {
+func (e *Engine) ListOpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []ActivePushConfig, err error) {
 	docs, err := e.loadPushDocs(ctx, r)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type Progress struct {
 	// configuration from earlier configurations in the same slot.
 	ConfigVersion  uint64    `json:"set_at,omitempty"`
 	SendsTask      bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
-	BusyUntil      time.Time `json:"busy,omitzero"`     // end of one process's right to deliver
+	LeaseEnd       time.Time `json:"busy,omitzero"`     // end of one process's right to deliver
 	FailedTries    int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
 	AttemptedEvent int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
 	DeliveryCount  int       `json:"count,omitempty"`   // number of deliveries
@@ -76,11 +76,11 @@ func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush,
 	return c, nil
 }
 
-// AddPush adds a configuration to a task, or replaces the configuration with the same id. The first
+// AddPushConfig adds a configuration to a task, or replaces the configuration with the same id. The first
 // delivery contains the current task. After the end of the task, only the first added configuration
 // gets a delivery. Later configurations are only stored, because each small request would otherwise
 // make the host send a complete task.
-func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
+func (e *Engine) AddPushConfig(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
 		return c, err
@@ -120,7 +120,7 @@ func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, 
 	if err != nil {
 		return c, store.AsProblem(err)
 	}
-	e.callOnPush(r)
+	e.announcePushWork(r)
 	// Notify after the commit, because the worker must find the configuration. If notify fails, the
 	// caller adds the configuration again.
 	return c, e.notify(context.WithoutCancel(ctx), notice, SenderOf(r.Owner, c.ClientAddress))
@@ -189,7 +189,7 @@ func (e *Engine) loadPushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
 
 func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
 
-func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
+func (e *Engine) RemovePushConfig(ctx context.Context, r Ref, id string) error {
 	if _, err := e.loadCurrentTask(ctx, r); err != nil {
 		return err
 	}
@@ -214,8 +214,8 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 	}))
 }
 
-// Push is a configuration whose deliveries have not ended.
-type Push struct {
+// ActivePushConfig is a push configuration of a task, with the state of its deliveries.
+type ActivePushConfig struct {
 	Task          Ref
 	Config        PushConfig
 	LastDelivered int // number of the last delivered event
@@ -224,7 +224,7 @@ type Push struct {
 	doc store.Doc
 }
 
-func (e *Engine) ListOpenPushes(ctx context.Context, cursor string) (pushes []Push, next string, err error) {
+func (e *Engine) ListOpenPushes(ctx context.Context, cursor string) (pushes []ActivePushConfig, next string, err error) {
 	docs, next, err := e.Store.Docs(ctx, PushDocs.IndexRange(), 100, cursor)
 	if err != nil {
 		return nil, "", store.AsProblem(err)
@@ -248,12 +248,12 @@ func (e *Engine) ListOpenPushes(ctx context.Context, cursor string) (pushes []Pu
 	return pushes, next, nil
 }
 
-func (e *Engine) decodePush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
+func (e *Engine) decodePush(ctx context.Context, d store.Doc, r Ref) (p ActivePushConfig, ok bool) {
 	c, err := e.openStoredPush(ctx, d) // fails if the configuration is damaged or its text key was destroyed
-	return Push{Task: r, Config: c.PushConfig, LastDelivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
+	return ActivePushConfig{Task: r, Config: c.PushConfig, LastDelivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
 
-func (p *Push) Slot() int { return slotOf(p.doc.Key) }
+func (p *ActivePushConfig) Slot() int { return slotOf(p.doc.Key) }
 
 func slotOf(k store.Key) int {
 	parts, ok := PushDocs.Parts(k)
@@ -266,13 +266,13 @@ func slotOf(k store.Key) int {
 
 // RestoreProgress copies the progress that was not stored yet from an earlier copy of p, unless the
 // configuration has changed since.
-func (p *Push) RestoreProgress(earlier *Push) {
+func (p *ActivePushConfig) RestoreProgress(earlier *ActivePushConfig) {
 	if earlier != nil && earlier.doc.Key == p.doc.Key && earlier.doc.Version == p.doc.Version {
 		p.LastDelivered, p.Progress = earlier.LastDelivered, earlier.Progress
 	}
 }
 
-func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.ClientAddress) }
+func (p *ActivePushConfig) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.ClientAddress) }
 
 // DeliveryCost is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes
 // of the task over all configurations, and the bytes per hour of the sender over all tasks.
@@ -288,7 +288,7 @@ var ErrDeliveryLimit = errors.New("a limit of push notifications is reached")
 // SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
 // the configuration or its progress has changed in the store since p was read, the error is a
 // conflict. If a limit is exceeded, the error is ErrDeliveryLimit and the progress is not stored.
-func (e *Engine) SaveProgress(ctx context.Context, p *Push, cost DeliveryCost) error {
+func (e *Engine) SaveProgress(ctx context.Context, p *ActivePushConfig, cost DeliveryCost) error {
 	d, err := e.newPushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
 		return err
@@ -309,11 +309,11 @@ func (e *Engine) SaveProgress(ctx context.Context, p *Push, cost DeliveryCost) e
 	return err
 }
 
-func (e *Engine) EndPush(ctx context.Context, p *Push) error {
+func (e *Engine) EndDeliveries(ctx context.Context, p *ActivePushConfig) error {
 	return e.storePush(ctx, p, store.Key{})
 }
 
-func (e *Engine) storePush(ctx context.Context, p *Push, index store.Key, otherWrites ...store.Write) error {
+func (e *Engine) storePush(ctx context.Context, p *ActivePushConfig, index store.Key, otherWrites ...store.Write) error {
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -326,11 +326,12 @@ func (e *Engine) storePush(ctx context.Context, p *Push, index store.Key, otherW
 	return nil
 }
 
-// OnPush sets a function that is called with each task that gets a configuration or another turn in
-// this process. OnPush must be called before the first request, and fn must not block.
-func (e *Engine) OnPush(fn func(Ref)) { e.onPush = fn }
+// OnPushWork sets a function that is called with a task that may have events to push: in this process,
+// the task got a configuration or another turn, or was ended outside of its turn, for example
+// canceled. OnPushWork must be called before the first request, and fn must not block.
+func (e *Engine) OnPushWork(fn func(Ref)) { e.onPush = fn }
 
-func (e *Engine) callOnPush(r Ref) {
+func (e *Engine) announcePushWork(r Ref) {
 	if e.onPush != nil {
 		e.onPush(r)
 	}

@@ -301,8 +301,8 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, afterKey string)
 
 func truncate(s string) string { return s[:min(len(s), 80)] }
 
-// Follow passes the events of a task after number after to emit, and then new events as they
-// arrive. It ends when the task has ended, ctx ends or emit returns false.
+// Follow calls emit with each event whose number is greater than after, and then with each new
+// event. It skips empty events. It ends when the task has ended, ctx ends or emit returns false.
 func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(NumberedEvent) bool) error {
 	return e.followUntil(ctx, r, after, State.IsTerminal, emit)
 }

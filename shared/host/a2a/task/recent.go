@@ -22,14 +22,15 @@ const RecentWindow = 15 * time.Minute
 // indicate that it is a repeat.
 //
 // Each message that is not marked as a repeat has its own document, so equal messages can be stored
-// concurrently. Repeats whose first message never arrived share one document. Its version lets only
-// one of several concurrent repeats begin a turn.
+// concurrently. A message may be marked as a repeat although the first message never arrived. Such
+// repeats share one document, whose version lets only one of several concurrent repeats begin a
+// turn.
 type RecentTurns struct {
 	hash          string
 	isRepeat      bool
 	repeatVersion uint64 // version of the document of repeats
-	// hasCheckedLost reports that ClaimLostTurn was called, so that Begin need not look for lost
-	// answers.
+	// hasCheckedLost reports that ClaimUndelivered was called, so that Begin need not look for lost
+	// turns: turns whose answers are stored, but were not completely received by their clients.
 	hasCheckedLost bool
 }
 
@@ -95,9 +96,9 @@ func (r *RecentTurns) newPut(taskID string, start time.Time, writeID store.Write
 	return p, nil
 }
 
-// ErrAnswerLost means that a turn did not begin, because a client did not receive the answer to an
-// earlier equal request. ClaimLostTurn may then find the earlier turn.
-var ErrAnswerLost = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
+// ErrUndelivered means that a turn did not begin, because a client did not receive the answer to an
+// earlier equal request. ClaimUndelivered may then find the earlier turn.
+var ErrUndelivered = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
 
 // lostPrefix begins the sort keys of turns whose clients did not receive the answers. The documents
 // of these turns sort after the documents of first messages, newest first. Their Time is the time
@@ -112,9 +113,9 @@ type lostTurn struct {
 	key store.Key
 }
 
-// RecordLostTurn records that the client of a turn of r did not receive the complete answer. The
+// RecordUndelivered records that the client of a turn of r did not receive the complete answer. The
 // next equal request then receives the answer.
-func (e *Engine) RecordLostTurn(ctx context.Context, r *RecentTurns, id string) error {
+func (e *Engine) RecordUndelivered(ctx context.Context, r *RecentTurns, id string) error {
 	entry := recentEntry{id, e.Now().UTC()}
 	key := RecentDocs.Key(r.hash, lostPrefix+newestFirstKey(entry.Time)+"-"+id)
 	return e.updater().Update(ctx, func(_ context.Context, tx *store.Tx) error {
@@ -142,12 +143,12 @@ func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) 
 	})
 }
 
-// ClaimLostTurn returns a lost turn of r, or "" if there is none. This process does not return the
+// ClaimUndelivered returns a lost turn of r, or "" if there is none. This process does not return the
 // turn again until ReleaseLostTurn is called, so concurrent equal requests do not share it. Other
 // processes may return it, because an answer that is delivered twice does less harm than a claim
 // that survives a crash. A failed turn is skipped, because it was not charged and the request can
 // begin a new turn.
-func (e *Engine) ClaimLostTurn(ctx context.Context, r *RecentTurns, vacant identity.ID, owner call.Owner) (id string, err error) {
+func (e *Engine) ClaimUndelivered(ctx context.Context, r *RecentTurns, vacant identity.ID, owner call.Owner) (id string, err error) {
 	r.hasCheckedLost = true
 	turns, err := e.listLostTurns(ctx, r)
 	for _, t := range turns {
@@ -200,7 +201,7 @@ func (e *Engine) listLostTurns(ctx context.Context, r *RecentTurns) (turns []los
 }
 
 // startLostCheck checks, concurrently with the reads of the call, whether a new turn may repeat a
-// lost turn. The returned function waits for the result. Its error is ErrAnswerLost if the turn may
+// lost turn. The returned function waits for the result. Its error is ErrUndelivered if the turn may
 // repeat a lost turn.
 func (e *Engine) startLostCheck(ctx context.Context, t *Turn) func() error {
 	if t.Recent == nil || t.Recent.isRepeat || t.Recent.hasCheckedLost {
@@ -212,7 +213,7 @@ func (e *Engine) startLostCheck(ctx context.Context, t *Turn) func() error {
 		defer close(done)
 		var turns []lostTurn
 		if turns, err = e.listLostTurns(ctx, t.Recent); len(turns) > 0 {
-			err = ErrAnswerLost
+			err = ErrUndelivered
 		}
 	}()
 	return func() error { <-done; return err }

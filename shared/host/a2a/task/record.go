@@ -55,7 +55,7 @@ type head struct {
 	Shares     []string  `json:"shares,omitempty"`     // keys of the shares (Share) that count the running turn
 	EventCount int       `json:"events"`               // number of events when the head was written; more may exist
 	// HasLatePush is true if a push configuration was added after the end of the task. Configurations
-	// that are added later get no delivery (AddPush).
+	// that are added later get no delivery (AddPushConfig).
 	HasLatePush bool       `json:"end_told,omitempty"`
 	EventBytes  int        `json:"bytes,omitempty"` // stored size of the first EventCount events; zero if unknown
 	ContextHash string     `json:"context"`         // hash of the context id, for filters

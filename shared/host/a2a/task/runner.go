@@ -21,7 +21,7 @@ var errEnded = problem.New(problem.Canceled, "the task has ended")
 // the message arrived earlier, ref is the existing task and the error is nil.
 func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
 	turnDone := make(chan struct{})
-	if _, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
+	if _, ok, err := e.findByMessageID(ctx, &t); ok || err != nil {
 		close(turnDone)
 		return t.Ref, turnDone, err
 	}
@@ -64,10 +64,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if err != nil {
 		close(turnDone)
 		// An answer that is already paid for is delivered even if a new call would be refused.
-		if lostErr := waitForLostCheck(); errors.Is(lostErr, ErrAnswerLost) {
+		if lostErr := waitForLostCheck(); errors.Is(lostErr, ErrUndelivered) {
 			return t.Ref, turnDone, lostErr
 		}
-		found, err := e.findResent(ctx, &t, err)
+		found, err := e.findByEnvelope(ctx, &t, err)
 		t.ID = found.ID
 		return t.Ref, turnDone, err
 	}
@@ -264,8 +264,8 @@ func (r *runner) attachTo(o *call.Options) {
 	o.Sink, o.DecideWrites, o.Stop = r.handleProgress, r.decisionWrites, r.stop
 }
 
-// hasDecided reports whether r decided the turn. The turn must have ended with the outcome out, so
-// that the status no longer changes.
+// hasDecided reports whether r decided the call of its turn. Call hasDecided only after the turn
+// has ended with the outcome out, because the status may change until then.
 func (r *runner) hasDecided(out *call.Outcome) bool {
 	s := r.status.State
 	return (out.Reply != nil || out.State == call.Unanswered) && s != "" && (s == Failed) == (out.Reply == nil)
@@ -454,7 +454,7 @@ func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 		}
 	}
 	// Pieces were lost, or the agent did not stream.
-	n, _, err := r.engine.findLastEvent(ctx, r.ref, r.nextEvent-1)
+	n, _, err := r.engine.countNewEvents(ctx, r.ref, r.nextEvent-1)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// Sender identifies the party whose limits apply to work after a request, such as background turns
-// and deliveries. The sender of an account's task is the account. The sender of any other task is
-// the client's address. A signing key is never the sender, because anyone can create any number of
-// keys. A Sender consists of letters, digits and '-', and does not reveal the address.
+// Sender is the party whose limits count background work, such as background turns and deliveries:
+// an account, the operator or a client address. A signing key is never the sender, because anyone
+// can create any number of keys. A Sender consists of letters, digits and '-', and does not reveal
+// the address.
 type Sender string
 
 // SenderOf returns the sender of an owner's requests: the owner's account, or address if the owner

@@ -22,8 +22,8 @@ const maxStrangerTurns = 2
 
 // Shares returns the shares of a turn on a host that runs at most maxTurns turns concurrently. A
 // stranger is a sender without an account. All strangers together may use half of the turns,
-// whereas accounts may use all turns. The shares do not depend on the vacant, because every
-// background turn may last for MaxTurnTime.
+// whereas accounts may use all turns. Each vacant has an equal share, because every background turn
+// may last for MaxTurnTime.
 func Shares(r Ref, sender Sender, isStranger bool, maxTurns int) []Share {
 	quarter, half := max(1, maxTurns/4), max(1, maxTurns/2)
 	vacant, key := Share{"vacant " + r.Vacant.String(), quarter}, "sender "+string(sender)
@@ -41,12 +41,12 @@ var ErrFull = errors.New("a limit of running turns is reached")
 // message until the task begins or fails.
 var ErrWaiting = errors.New("the task waits for its first turn")
 
-// ErrAccountFull is returned instead of ErrFull for the turn of an account.
-var ErrAccountFull = fmt.Errorf("an account waits: %w", ErrFull)
+// ErrFullForAccount is returned instead of ErrFull for the turn of an account.
+var ErrFullForAccount = fmt.Errorf("an account waits: %w", ErrFull)
 
-// ErrUndecided means that the answer of a turn waits for its payment. Another process will decide
-// the call without knowing the task. The message is therefore redelivered, so that a worker ends
-// the task and stops counting it.
+// ErrUndecided means that a turn has an answer whose payment is not certain yet. Another process
+// will decide the call, but that process does not know the task. The queue therefore redelivers the
+// message, and a worker then ends the task and stops counting it.
 var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 
 // Running turns are counted under the UTC day on which they began. A count is removed days later,
@@ -65,10 +65,10 @@ func runningKey(share string, day time.Time) store.Key {
 	return RunningCountDocs.Key(share, day.Format(time.DateOnly))
 }
 
-// countWrites returns the writes that count a turn in its shares when it begins, and the keys of
+// takeShareWrites returns the writes that count a turn in its shares when it begins, and the keys of
 // the shares. If a share has no room, the error is ErrFull. If a share becomes full before the
 // commit, the commit fails with a *store.BoundsError.
-func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
+func (e *Engine) takeShareWrites(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
 	if e.MaxRunningTurns == 0 {
 		return nil, nil, nil
 	}
@@ -87,7 +87,7 @@ func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time
 		case err != nil:
 			return nil, nil, store.AsProblem(err)
 		case !add.Fits(n) && sender.IsAccount():
-			return nil, nil, ErrAccountFull
+			return nil, nil, ErrFullForAccount
 		case !add.Fits(n):
 			return nil, nil, ErrFull
 		}
@@ -96,7 +96,7 @@ func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time
 	return writes, keys, nil
 }
 
-func (h *head) uncountWrites() (writes []store.Write) {
+func (h *head) releaseShareWrites() (writes []store.Write) {
 	for _, key := range h.Shares { // StatusTime is the time at which the turn began
 		day := dayOf(h.StatusTime)
 		writes = append(writes, store.Add{Key: runningKey(key, day), Delta: -1, Max: math.MaxInt64, Expires: day.Add(countRetention)})

@@ -184,7 +184,7 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.advance(call.MaxQueued - 10*time.Second)
-	if err := w.refused(e, message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrAccountFull) {
+	if err := w.refused(e, message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrFullForAccount) {
 		t.Errorf("Work() = %v, want the share full for a guest", err)
 	}
 	w.clock.advance(20 * time.Second)

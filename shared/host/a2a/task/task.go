@@ -76,9 +76,9 @@ type Config struct {
 	Queue Queue
 	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
-	// RefreshPayer returns an error if the credential of a dispatched task is no longer accepted or
-	// its account is suspended. It is called when a turn begins, and when a call begins that the turn
-	// causes. If RefreshPayer is nil, the host has no accounts.
+	// RefreshPayer updates the caps of a payer. It returns an error if the credential of a dispatched
+	// task is no longer accepted or its account is suspended. It is called when a turn begins, and
+	// when a call begins that the turn causes. If RefreshPayer is nil, the host has no accounts.
 	RefreshPayer func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
@@ -86,7 +86,7 @@ type Config struct {
 	// store counts the turns of each Share. If MaxRunningTurns is 0, Queue limits the turns.
 	MaxRunningTurns int
 	// Notices receives notices of events to push. It is for processes that run only while they
-	// answer a request. If Notices is nil, OnPush announces the events.
+	// answer a request. If Notices is nil, OnPushWork announces the events.
 	Notices Notices
 	// ChunkInterval is the time during which pieces of a streamed answer are joined into one event.
 	// The default is 500 ms.
@@ -148,9 +148,9 @@ type Turn struct {
 	Ref
 	ListOwner call.Owner // owner in the list of tasks; zero if the task is not listed
 	Message   Message
-	// Envelope signs the message as the next message of its pair (a caller and a vacant). If another
+	// SignEnvelope signs the message as the next message of its pair (a caller and a vacant). If another
 	// message was faster, Envelope is called again, unless Signed is set.
-	Envelope func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
+	SignEnvelope func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
 	// Signed marks an envelope that the caller signed. The host accepts or refuses it without
 	// signing again.
 	Signed bool
@@ -218,7 +218,7 @@ func (e *Engine) acceptCall(ctx context.Context, t *Turn, begin func(*envelope.E
 		}
 	}
 	for try := 1; ; try++ {
-		env, err := t.Envelope(ctx, next)
+		env, err := t.SignEnvelope(ctx, next)
 		if err != nil {
 			return call.Outcome{}, err
 		}
@@ -249,7 +249,7 @@ func (t *Turn) reportAccepted() {
 // Run runs a turn to its end and stores the task with its answer. If the turn fails, the task is
 // failed. If the call was not accepted, the error is a *Refusal.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
-	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
+	if found, ok, err := e.findByMessageID(ctx, &t); ok || err != nil {
 		return found, err
 	}
 	// A message with files and its answer may not fit into one document.
@@ -289,7 +289,7 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		return out, acceptedCall != nil
 	})
 	if err != nil {
-		return e.findResent(ctx, &t, err)
+		return e.findByEnvelope(ctx, &t, err)
 	}
 	e.running.Add(1)
 	defer e.running.Done()
@@ -304,9 +304,9 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// findEarlier finds the task of an idempotent message that arrived earlier. If there is no such
+// findByMessageID finds the task of an idempotent message that arrived earlier. If there is no such
 // task, the error is t.NewMessageError, which may be nil.
-func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
+func (e *Engine) findByMessageID(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Idempotent {
 		return found, false, nil
 	}
@@ -373,19 +373,19 @@ func (s *detailCollector) result() ([]Chunk, *EndRequest) {
 
 func (e *Engine) announceTurn(t *Turn) {
 	if t.Push != nil || t.Continue {
-		e.callOnPush(t.Ref)
+		e.announcePushWork(t.Ref)
 	}
 }
 
-// findResent finds the task of a signed message that arrived earlier: the task that the message
+// findByEnvelope finds the task of a signed message that arrived earlier: the task that the message
 // began, or the task t.Ref that the message continued. The signature does not cover the task's id,
 // so a task that does not contain the message is treated as a missing task.
-func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, error) {
+func (e *Engine) findByEnvelope(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
 	// If an idempotent message arrives twice within a microsecond, both copies are signed as the
 	// same bytes, and the host refuses the second as a resend.
 	if ok && t.Idempotent && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
-		if found, ok, err := e.findEarlier(ctx, t); ok || err != nil {
+		if found, ok, err := e.findByMessageID(ctx, t); ok || err != nil {
 			return found, err
 		}
 	}

@@ -178,7 +178,7 @@ func (w *world) turn(text string) task.Turn {
 		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: id}, ListOwner: call.SharedOwner, Caller: caller.ID(),
 		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
-	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
+	t.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		e := &envelope.Envelope{From: caller.ID(), To: w.vacant.ID(), Seq: next.Seq, Prev: next.Prev, Time: w.clock.Truncated(),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &t.Message.ID, ContextID: &t.Message.Context}}
 		_, err := e.Sign(ctx, caller)
@@ -958,8 +958,8 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 				"cancel":        {func() error { _, err := w.a.Cancel(ctx, ref); return err }, task.ErrNotCancelable},
 				"continue":      {func() error { _, err := w.a.Run(ctx, more); return err }, task.ErrBusy},
 				"push configs":  {func() error { _, err := w.a.ListPushConfigs(ctx, ref); return err }, nil},
-				"add a push":    {func() error { _, err := w.a.AddPush(ctx, ref, push); return err }, nil},
-				"remove a push": {func() error { return w.a.RemovePush(ctx, ref, push.ID) }, nil},
+				"add a push":    {func() error { _, err := w.a.AddPushConfig(ctx, ref, push); return err }, nil},
+				"remove a push": {func() error { return w.a.RemovePushConfig(ctx, ref, push.ID) }, nil},
 			} {
 				want := try.want
 				if asker != owner {
@@ -1029,14 +1029,14 @@ func TestAMessageSignedTwiceAsTheSameBytesIsOneTask(t *testing.T) {
 		first := w.turn("hi")
 		first.Owner, first.Idempotent = call.AccountOwner("acme", ""), true
 		first.ID = task.MessageTaskID(first.Vacant, first.Owner, first.Message.ID)
-		late, sign := first, first.Envelope
+		late, sign := first, first.SignEnvelope
 		var same *envelope.Envelope
-		first.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
+		first.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 			e, err := sign(ctx, next)
 			same = e
 			return e, err
 		}
-		late.Envelope = func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) {
+		late.SignEnvelope = func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) {
 			if _, err := w.b.Run(t.Context(), first); err != nil { // after late has found no task
 				t.Fatal(err)
 			}
@@ -1160,19 +1160,19 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 // commit.
 func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 	for name, change := range map[string]func(w *world, r task.Ref) error{
-		"removed": func(w *world, r task.Ref) error { return w.a.RemovePush(w.t.Context(), r, "p") },
+		"removed": func(w *world, r task.Ref) error { return w.a.RemovePushConfig(w.t.Context(), r, "p") },
 		"replaced": func(w *world, r task.Ref) error {
-			_, err := w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://b.example"})
+			_, err := w.a.AddPushConfig(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://b.example"})
 			return err
 		},
 		"removed and set again": func(w *world, r task.Ref) error {
-			_, err := w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "q", URL: "https://b.example"})
-			return errors.Join(w.a.RemovePush(w.t.Context(), r, "p"), w.a.RemovePush(w.t.Context(), r, "q"), err,
-				errorOf(w.a.AddPush(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://c.example"})))
+			_, err := w.a.AddPushConfig(w.t.Context(), r, task.PushConfig{ID: "q", URL: "https://b.example"})
+			return errors.Join(w.a.RemovePushConfig(w.t.Context(), r, "p"), w.a.RemovePushConfig(w.t.Context(), r, "q"), err,
+				errorOf(w.a.AddPushConfig(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://c.example"})))
 		},
 		"ended": func(w *world, r task.Ref) error {
 			open := must(w.b.ListOpenPushesOf(w.t.Context(), r, 0))
-			return w.b.EndPush(w.t.Context(), &open[0])
+			return w.b.EndDeliveries(w.t.Context(), &open[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -101,8 +101,8 @@ func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issu
 // loadKeys returns the keys of an issuer that may have signed a token with header h, and the time
 // of their fetch. If h has no kid, exactly one key must be suitable. rejectedKeysFetchedAt is the
 // fetch time of keys that did not verify the token, or zero. If the cached keys are from this
-// fetch, loadKeys fetches them again, at most once per fetchInterval. While another request fetches
-// keys, loadKeys returns cached keys of another fetch that are younger than maxKeyAge.
+// fetch, loadKeys fetches them again, at most once per fetchInterval. While a fetch is running,
+// loadKeys returns cached keys that are younger than maxKeyAge and were not rejected.
 func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header, rejectedKeysFetchedAt time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[issuer.URL]

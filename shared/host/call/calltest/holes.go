@@ -10,9 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// modelDefectTests covers the defects that model checking found in the first draft of the design,
-// which the model calls holes. Each test runs a trace that would violate the contract without the
-// rule in the test's name.
+// modelDefectTests covers the defects (holes) that model checking found in the first draft of the
+// design. Each test runs a trace that would violate the contract without the rule in the test's
+// name.
 var modelDefectTests = []contractTest{
 	{"Hole01_an answer write of unknown outcome is retried at its own position", testHole01},
 	{"Hole01_an accept of unknown outcome is retried at its own position", testHole01Accept},
@@ -417,7 +417,7 @@ func testHole10TooOld(s *scene) {
 }
 
 // The call is refused with 409, and another device with a slower clock resets the chain. A resend
-// would be accepted and run, but an ask does not run.
+// of the call would run it, but an ask must not.
 func testHole11(s *scene) {
 	abandoned := s.signAt(nil, "abandoned", s.clock.NowFunc(0)().Add(10*time.Second))
 	abandoned.Seq = 1
@@ -548,7 +548,7 @@ func testHole15Race(s *scene) {
 	if otherReply.Seq != 1 || firstReply.Seq != 2 || firstReply.Prev != otherReply.Hash() {
 		s.t.Fatalf("answers are numbered %d and %d", otherReply.Seq, firstReply.Seq)
 	}
-	// The same with a late write, whose position is taken when it is applied.
+	// Repeat the race with a late write. When it is applied, its position is taken.
 	third := s.signCall(second, "third")
 	fourth := s.signCall(third, "fourth")
 	var delayed Delayed

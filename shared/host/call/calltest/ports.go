@@ -198,7 +198,7 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), IfVersion: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
-// Sweep makes h decide the calls of a caller's reminders and deletes the reminders of decided
+// Sweep calls h.ResolveOverdue for each reminder of a caller, and deletes the reminders of decided
 // calls. It returns the number of remaining reminders.
 func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (remaining int, err error) {
 	for cursor := ""; ; {

@@ -176,7 +176,7 @@ func testDistantAnswer(s *scene) {
 	}
 }
 
-// A page contains row 2 but not row 1, which was written earlier.
+// The first page of responses lacks row 1 but contains the later rows.
 func testGapInPage(s *scene) {
 	first := s.signCall(nil, "slow")
 	pending := s.startCall(s.hostA, first)
@@ -302,7 +302,7 @@ func testStrangersLearnNothing(s *scene) {
 	}
 	forged := *s.signCall(e, "next")
 	forged.Payload.Parts = []string{"changed"}
-	s.setVacantState(lifecycle.Sunk) // 401 takes precedence over the state
+	s.setVacantState(lifecycle.Sunk) // a bad signature (401) must be refused before the state is checked
 	s.clock.Advance(2 * time.Second)
 	s.store.TakeCallNames()
 	wantNoChain(s.send(s.hostA, &forged), problem.BadSignature)

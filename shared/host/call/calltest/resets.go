@@ -110,7 +110,7 @@ func testUnacknowledgedReset(s *scene) {
 	r = s.signAt(nil, envelope.ResetText, r.Time.Add(time.Second))
 	s.store.PrepareNext("Commit req", Repeat(LoseAck, 6)...)
 	s.wantRefusal(s.sendReset(s.hostA, r), problem.Unavailable, "")
-	s.wantRefusal(s.sendReset(s.hostA, r), problem.BelowFloor, "") // stored, and replaced by a newer reset
+	s.wantRefusal(s.sendReset(s.hostA, r), problem.BelowFloor, "") // r was stored, so its time is the floor
 	s.wantRows("reset, reset | none")
 }
 
@@ -153,7 +153,7 @@ func testLateAnswerOfClosedEpoch(s *scene) {
 	s.wantAnswer(s.sendReset(s.hostB, r), r)
 	s.clock.Advance(time.Second)
 	next := s.signCall(nil, "new")
-	// The answer is sent but arrives after the answer of the new epoch.
+	// The write of the old answer reaches the store after the answer of the new epoch.
 	s.store.PrepareNext("Commit rsp", delayed.Step, CallAfter(func() { s.wantAnswer(s.send(s.hostB, next), next) }))
 	s.wantRefusal(pending.finish(), problem.DeadlineExceeded, call.Unanswered)
 	if err := delayed.Apply(s.ctx); err == nil {
@@ -176,7 +176,7 @@ func testVoidOfNewEpoch(s *scene) {
 	failedCall := s.signCall(nil, "bad")
 	s.wantRefusal(s.send(s.hostB, failedCall), problem.BehaviourFailed, call.Unanswered)
 	s.wantRows("call, call, reset, call | answer 1, void 4")
-	reply := s.wantAnswer(pending.finish(), slowCall) // a void of the new epoch does not decide it
+	reply := s.wantAnswer(pending.finish(), slowCall) // the void is of the new epoch and does not decide slowCall
 	if reply.Seq != 2 {
 		s.t.Fatalf("Seq = %d, want 2", reply.Seq)
 	}
@@ -204,8 +204,7 @@ func testResetByState(s *scene) {
 	s.wantRows("reset, reset | none")
 }
 
-// Each envelope has the defect that is expected to be refused and all defects that are checked
-// later.
+// Each envelope has several defects. The host must report the defect that it checks first.
 func testResetRefusals(s *scene) {
 	s.setVacantState(lifecycle.Sunk)
 	stranger := s.newKey().ID()

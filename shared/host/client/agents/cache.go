@@ -17,8 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// Cache stores cards in a directory while they are fresh, and otherwise sends requests like HTTP.
-// Of several concurrent requests for one card, it sends only one. If the directory is not writable,
+// Cache sends requests like HTTP, but stores fetched cards in a directory while they are fresh. Of
+// several concurrent requests for one card, it sends only one. If the directory is not writable,
 // Cache works without storing cards. It is safe for concurrent use, also by several processes.
 type Cache struct {
 	HTTP

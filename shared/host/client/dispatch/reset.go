@@ -11,7 +11,7 @@ import (
 )
 
 // Reset restarts both chains with t by a signed reset, or finishes a pending reset. It then asks
-// for the fate of listed envelopes.
+// the host for the fates of the envelopes in State.Overtaken.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.state.PendingReset == nil {
@@ -60,7 +60,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 	if _, err := e.Sign(ctx, r.caller.Signer); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the reset could not be signed")
 	}
-	r.state.PendingReset = &e // it may replace an unconfirmed reset, which would have had the same effect
+	r.state.PendingReset = &e // may replace an unconfirmed reset, because both have the same effect
 	r.state.recordSignedTime(e.Time)
 	return r.save()
 }
@@ -94,7 +94,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 	case reply.status == 200 && reply.resetConfirmed:
 		r.state.resetChains()
 		r.result.IsReset = true
-		r.askedHashes = map[identity.Hash]bool{} // ask for all listed envelopes again
+		r.askedHashes = map[identity.Hash]bool{} // ask for all overtaken envelopes again
 		return r.save()
 	case reply.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.target.Name, reply.safeDetail())
@@ -102,7 +102,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 		if r.floorRetries++; r.floorRetries > r.caller.tryLimit() {
 			return problem.New(problem.ClockSkew, "%s keeps asking for a later time: check the clock of this machine", r.target.Name)
 		}
-		if r.floorRetries > 1 { // the floor is further ahead than a reset may be signed, so wait
+		if r.floorRetries > 1 { // the host does not accept a time after the floor yet, so wait
 			if err := r.pause(ctx, r.floorRetries); err != nil {
 				return r.unconfirmedResetError(err)
 			}

@@ -19,8 +19,8 @@ func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error
 	return r, c.postJSON(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
-// Card returns a vacant by id, in any state. It rejects an answer for another id. The caller must
-// verify the card.
+// Card returns the registration and the card of a vacant in any state. It rejects an answer for
+// another id. The caller must verify the card.
 func (c *Client) Card(ctx context.Context, id identity.ID) (m Match, err error) {
 	if err := c.getJSON(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
 		return Match{}, err
@@ -62,8 +62,8 @@ func (q *Query) values() url.Values {
 	return v
 }
 
-// Search sends GET /v1/search. For a registry of the reference, which lacks this route, the error
-// has a StatusError of 404 or 405.
+// Search sends GET /v1/search. The Python reference implementation lacks this route. Its registry
+// causes a StatusError of 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
 	if err := c.getJSON(ctx, "/v1/search", q.values(), &answer); err != nil {
@@ -153,7 +153,7 @@ func (r *rawPage) decode() Page {
 	return p
 }
 
-// maxLogPage is the reference's largest page of an event log.
+// maxLogPage is the largest page of an event log in the Python reference implementation.
 const maxLogPage = 500
 
 func (c *Client) EventLog(ctx context.Context, id identity.ID, afterSeq uint64, limit int) (events []Event, err error) {
@@ -177,7 +177,7 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
 			}
 			afterSeq = page[i].Seq
-			// The reference also lists rows whose subject is id, with the numbers of other actors
+			// The Python reference implementation also lists events about id that other actors signed
 			// (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil

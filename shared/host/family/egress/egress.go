@@ -1,5 +1,5 @@
-// Package egress decides which endpoints a hosted vacant may reach (PROTOCOL §14). Its Guard
-// implements outbound.EndpointGuard.
+// Package egress decides which endpoints a hosted vacant may reach (PROTOCOL §14). The method
+// Guard.CheckPermission is an outbound.EndpointGuard.
 //
 // A vacant without a parent is not limited. A child reaches only what its own signed manifest
 // allows, and no endpoint if the manifest cannot be read. A call to a vacant may go only to the

@@ -19,10 +19,10 @@ import (
 //
 // The errors, in order, are: an invalid form; NotFound for a child that cannot graduate on this
 // host; ConsentRequired for invalid signatures; Malformed or Conflict for a submission that could
-// not be committed; Conflict while another attempt of the child is open; TooManyRequests for too
-// many attempts in a day by the child or all children of its parent. In these cases Begin writes no
-// data. A handler that must not reveal which vacants are children has to check the signatures
-// first.
+// not be committed; Conflict while another attempt of the child is open; TooManyRequests if the
+// child, or all children of its parent together, began too many attempts in a day. In these cases
+// Begin writes no data. The errors reveal which vacants are children. A handler that must not
+// reveal this fact has to check the signatures first.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err

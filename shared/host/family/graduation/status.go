@@ -23,14 +23,14 @@ const (
 
 // Refusal is the reason why an attempt was refused or has failed.
 type Refusal struct {
-	// Error is the gate.ErrorName of the kind, which is the name of the exception class in the
-	// reference implementation.
+	// Error is the gate.ErrorName of the kind: the name of the exception class in the Python reference
+	// implementation.
 	Error  string        `json:"error"`
 	Kind   string        `json:"kind"`   // code of the kind
 	Detail string        `json:"detail"` // message
 	Step   gate.StepName `json:"step"`
-	// Findings is set if the check of collusion refused. A Status has the findings in its own
-	// field.
+	// Findings is set if the collusion check refused the attempt. A Status stores them in
+	// Status.Findings instead.
 	Findings *gate.Findings `json:"findings,omitempty"`
 }
 

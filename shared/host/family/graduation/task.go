@@ -98,7 +98,7 @@ func (s *Service) checkRateLimit(ctx context.Context, st *Status) error {
 	return gate.CheckStillClosed(m)
 }
 
-// checkCollusion judges the evidence. It also returns the findings together with a refusal.
+// checkCollusion judges the evidence. If it finds collusion, it returns the findings and an error.
 func (s *Service) checkCollusion(ctx context.Context, st *Status) (*gate.Findings, error) {
 	detector, err := s.detectorFor(st.Policy)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 const (
 	// MaxSkew limits the difference between a request's time and the host's clock.
 	MaxSkew = 300 * time.Second
-	// MaxRequests limits the accepted requests of a parent within Window. Window is longer than the
-	// validity of a request, so that the nonce of a valid request is still stored.
+	// MaxRequests limits the accepted requests of a parent within Window. A nonce is stored for
+	// Window, which is longer than a request is valid.
 	MaxRequests = 10
 	Window      = time.Hour
 	// MaxChildren limits the children that a parent has requested. Deleted children are detected at
@@ -53,7 +53,7 @@ type storedRequests struct {
 
 type requestedChild struct {
 	Name        string `json:"name"`
-	RequestedAt int64  `json:"at"` // time of the request, in Unix microseconds
+	RequestedAt int64  `json:"at"` // host's time of acceptance, in Unix microseconds
 }
 
 // GoneFunc reports whether the child with a requested name does not exist or was deleted.
@@ -62,7 +62,7 @@ type GoneFunc func(ctx context.Context, name string) (bool, error)
 type acceptedRequest struct {
 	Nonce       string        `json:"nonce"`
 	Hash        identity.Hash `json:"hash"`
-	RequestedAt int64         `json:"at"` // time of the request, in Unix microseconds
+	RequestedAt int64         `json:"at"` // host's time of acceptance, in Unix microseconds
 }
 
 func (q *Requests) Check(r *composite.SpawnRequest) error {
@@ -99,8 +99,8 @@ func unavailableError(err error) error {
 }
 
 // decide returns the document to store, or nil if the document does not change because r was
-// accepted earlier or is refused. Together with an error it may return a document without the names
-// of deleted children.
+// accepted earlier or is refused. If the limit of children is reached, it may return both an error
+// and a document without the names of deleted children.
 func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, isGone GoneFunc) (*storedRequests, error) {
 	old, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {

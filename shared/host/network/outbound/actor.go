@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// URLChooser identifies who chose a URL. On a host that others call, only URLs of the operator may
-// lead to this machine, because services that listen on loopback trust requests from it. The zero
-// URLChooser is Stranger.
+// URLChooser identifies who chose a URL. Services on a machine often trust requests from the
+// machine itself. On a host that others call, only URLs of the operator may therefore lead to this
+// machine. The zero URLChooser is Stranger.
 type URLChooser uint8
 
 const (
@@ -57,8 +57,8 @@ func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.isHost && !a.v
 func (a Actor) Callee() *card.Card { return a.callee }
 
 // EndpointGuard decides whether a hosted vacant may send a request to url. It is called for every
-// request, after ParseURL has accepted url and before the host name is resolved. The url is
-// unchanged. A refusal must name the rule. An EndpointGuard must be safe for concurrent use.
+// request, after ParseURL has accepted url and before the host name is resolved. url is not
+// normalized. A refusal must name the rule. An EndpointGuard must be safe for concurrent use.
 type EndpointGuard func(ctx context.Context, as Actor, url string) error
 
 func (c *Client) CheckPermission(ctx context.Context, actor Actor, url string) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxStream limits a reply's body that an HTTPClient reads, in bytes.
+// MaxStream limits the body of each reply to an HTTPClient, in bytes.
 const MaxStream = 4 << 20
 
 // HTTPClient returns an http.Client for one actor, for libraries that send requests themselves. It

@@ -147,7 +147,7 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 			return true, nil
 		}
 	case errors.Is(err, task.ErrFull):
-		delay = q.redeliveryDelay(m.Body, m.FirstDelivery, errors.Is(err, task.ErrAccountFull))
+		delay = q.redeliveryDelay(m.Body, m.FirstDelivery, errors.Is(err, task.ErrFullForAccount))
 	case errors.Is(err, task.ErrUndecided):
 		delay = queue.UndecidedWait
 	case errors.Is(err, task.ErrRetryLater) && q.Now().Sub(m.FirstDelivery) > q.RetryTime:

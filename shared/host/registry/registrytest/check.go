@@ -12,8 +12,8 @@ import (
 )
 
 // Check returns all violations of the registry's invariants in s. All events form one chain without
-// gaps, and each is signed and is its actor's next event. Each registration matches the last event
-// of its vacant. A revocation is the last event of its actor and has a document.
+// gaps. Each event is signed and has the next number of its actor. Each registration matches the
+// last event of its vacant. A revocation is the last event of its actor and has a document.
 func Check(ctx context.Context, s store.Store) []error {
 	c := checker{store: s, lastEvents: map[identity.ID]registry.LoggedEvent{}, firstSeqs: map[identity.ID]uint64{}}
 	if err := c.checkChain(ctx); err != nil {

@@ -62,12 +62,12 @@ func sign(s substrate.Secret, now time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Infer sends {message, caller, vacant, context_id, files, history, id, deadline_ms} with POST. It
-// yields the members text, state and usage of a JSON object, a body of text/plain, or the events of
-// text/event-stream as they arrive. If the endpoint is unreachable or fails (5xx, 408, an event
-// error, a stream without done), the kind of the error is SubstrateUnavailable. For status 429 it
-// is SubstrateBusy, and if the answer is too long, SubstrateTooLarge. If the endpoint is forbidden
-// or returns anything else, it is SubstrateMisconfigured. Errors contain the endpoint's answer as a
+// Infer sends {message, caller, vacant, context_id, files, history, id, deadline_ms} with POST. The
+// answer may be a JSON object with text, state and usage, a text/plain body, or a
+// text/event-stream, whose events are yielded as they arrive. The kind of an error is
+// SubstrateUnavailable for an unreachable endpoint, status 5xx or 408, an error event, or a stream
+// without done. It is SubstrateBusy for status 429, and SubstrateTooLarge if the answer is too
+// long. Otherwise, it is SubstrateMisconfigured. Errors contain the endpoint's answer as a
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
@@ -129,7 +129,7 @@ func readAnswer(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event,
 		mediaType, err := answerMediaType(reply)
 		switch {
 		case err != nil:
-			// This read fills the HeadReader, from which Ask quotes the body in its error.
+			// body is the HeadReader of Ask. This read fills it, and Ask quotes its head in the error.
 			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
 			yield(nil, err)
 			return
@@ -191,10 +191,9 @@ func objectEvents(body []byte) ([]substrate.Event, error) {
 
 // AppendQuestion appends the request body. files contains {name, media_type, data} with data in
 // base64, or {name, media_type, url} with a URL that the host has not read. history is the earlier
-// conversation if the vacant's agent has a memory. Otherwise, it is the conversation that the
-// caller claims: all turns have the role caller, and their member claimed is the role that the
-// caller claims for the speaker. deadline_ms is the time in milliseconds for which the host waits,
-// if limited.
+// conversation if the vacant's agent has a memory. Otherwise, the caller sent the conversation.
+// Then the role of every turn is caller, and claimed is the speaker's role according to the caller.
+// deadline_ms is the time in milliseconds for which the host waits, if limited.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Kind is the kind of the substrate that answers with a plan.
+// Kind is the substrate kind of a composite.
 const Kind = "composite"
 
 // CardKind replaces the kind of substrate on a composite's card, because the existence of children

@@ -20,8 +20,8 @@ const (
 	maxOmissions = 1024 // models in Omissions.byModel
 )
 
-// Omissions records which optional members of requests the models' servers reject. It is safe for
-// concurrent use.
+// Omissions records, for each model, the optional request members that its server rejects. It is
+// safe for concurrent use.
 type Omissions struct {
 	now func() time.Time
 
@@ -59,7 +59,7 @@ func (o *Omissions) set(m model, members []string) {
 	if len(members) == 0 {
 		return
 	}
-	// If an entry is deleted, its model's server rejects one more request.
+	// If the map is full, an arbitrary entry is deleted. Its members are sent and rejected once more.
 	if len(o.byModel) >= maxOmissions {
 		for other := range o.byModel {
 			delete(o.byModel, other)

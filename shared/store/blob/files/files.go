@@ -2,7 +2,7 @@
 // share.
 //
 // The file of a key is always one complete version. Put writes the new version to a temporary file,
-// syncs it, and then checks the condition and renames the file under one lock.
+// syncs it, and acquires the lock. Then it checks the condition and renames the file.
 package files
 
 import (
@@ -28,8 +28,8 @@ const (
 	objectsDir  = "objects"
 	incomingDir = "incoming"
 	lockFile    = "lock"
-	// dirSuffix is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
-	// be keys, as in S3.
+	// dirSuffix ends each directory name. The keys "a" and "a/b" are stored as the files "a" and
+	// "a%/b", which can both exist.
 	dirSuffix = "%"
 	// abandonedAge is the age at which a temporary file is considered abandoned by its writer.
 	abandonedAge = 24 * time.Hour
@@ -38,8 +38,8 @@ const (
 // Files stores blobs in one directory.
 type Files struct {
 	dir string
-	// writerSlot is a semaphore of size one. A writer acquires it before it polls for the lock file,
-	// which is shared with other processes.
+	// writerSlot is a semaphore of size one. A writer acquires it first, and then polls for the lock
+	// file, which excludes other processes.
 	writerSlot chan struct{}
 }
 
@@ -117,8 +117,8 @@ func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 	return file, nil
 }
 
-// readInfo reads an open file completely to compute its tag, the SHA-256 of its bytes. Such a tag
-// depends neither on a clock nor on a second file.
+// readInfo describes an open file. It reads the complete file, because the tag is the SHA-256 of
+// its bytes. A modification time could be equal for two versions.
 func readInfo(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, contextReader{ctx, file})

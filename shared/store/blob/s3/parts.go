@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// One connection to S3 transfers about 80 MB/s, and the network of a function several times as
-	// much. An index of 100,000 cards has 250 MB.
+	// Parts are fetched over several connections, because one connection to S3 transfers only about 80
+	// MB/s. For example, an index of 100,000 cards has 250 MB.
 	partSize = 8 << 20
-	// maxPartsAhead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
+	// maxPartsAhead limits the parts in memory to 32 MiB: one for Read, and the others in the queue.
 	maxPartsAhead = 4
 	maxPartTries  = 3
 )

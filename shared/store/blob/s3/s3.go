@@ -1,11 +1,11 @@
 // Package s3 stores blobs in one S3 bucket.
 //
-// S3 itself evaluates every condition (If-Match, If-None-Match), without an earlier read. Put
+// S3 itself evaluates every condition (If-Match, If-None-Match), so Put needs no earlier read. Put
 // stores a random name in each object's metadata. If the response to a Put was lost, the retry
 // recognizes the object by this name.
 //
-// The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys, and s3:ListBucket.
-// Without s3:ListBucket, S3 answers 403 for an absent key.
+// The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys, and s3:ListBucket. If
+// s3:ListBucket is missing, S3 answers 403 for an absent key.
 package s3
 
 import (
@@ -144,9 +144,9 @@ func (b *Bucket) putObject(ctx context.Context, in *s3.PutObjectInput) (*s3.PutO
 	}
 }
 
-// resolveRefusal returns the tag of a refused Put that had already succeeded, otherwise an error.
-// After a lost response, the client sends the Put again, and S3 refuses the second Put because the
-// first one has changed the object.
+// resolveRefusal returns the tag if the refused Put had already succeeded, otherwise an error. If
+// the response to a Put is lost, the client sends it again. S3 refuses the second request, because
+// the first one has changed the object.
 func (b *Bucket) resolveRefusal(ctx context.Context, key, putID string, refusal error) (string, error) {
 	existing, err := b.headObject(ctx, key)
 	switch {
@@ -225,7 +225,7 @@ func isConditionFailure(err error) bool {
 }
 
 func isAbsent(err error) bool {
-	return errorCode(err) == "NoSuchKey" || errorCode(err) == "NotFound" // code of a HEAD request
+	return errorCode(err) == "NoSuchKey" || errorCode(err) == "NotFound" // HEAD returns NotFound
 }
 
 func wrapError(operation, key string, err error) error {

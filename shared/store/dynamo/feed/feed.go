@@ -34,8 +34,8 @@ type Feed struct {
 	positions map[string]pagePosition // position of each partition
 }
 
-// pagePosition is the position of the next page of a partition. The iterator may be beyond the
-// offset, because it has passed a part of the shard that has no new rows.
+// pagePosition is the position of the next page of a partition. After a page without new rows,
+// RowsAfter advances the iterator but not the offset.
 type pagePosition struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
@@ -99,8 +99,8 @@ func sortParentsFirst(partitions []store.Partition) []store.Partition {
 // pages both at the end of an open shard and before further records.
 const maxEmptyPages = 5
 
-// RowsAfter implements store.Feed. It skips modified and removed rows, which the tamper detector
-// reports, and items that are not rows.
+// RowsAfter implements store.Feed. It returns only new rows. The tamper detector reports modified
+// and removed rows.
 func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
@@ -131,7 +131,7 @@ func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (
 			}
 		}
 		if len(rows) == 0 {
-			next = offset // even if the page has records that are not new rows
+			next = offset // even if the page has other records
 		}
 		iterator = aws.ToString(out.NextShardIterator)
 		f.cachePosition(partition, next, iterator)

@@ -13,7 +13,7 @@ import (
 const (
 	idField     = "_id" // defined by scorch
 	columnField = "c"   // doc value with score, price and FirstSeq
-	proofField  = "v"   // stored texts that verify uncertain matches
+	proofField  = "v"   // stored texts of the entry, which verify uncertain matches
 )
 
 // document is an entry in the form that scorch requires.
