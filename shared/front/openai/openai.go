@@ -349,7 +349,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		if err == nil {
 			return c, done, nil
 		}
-		d.Tasks.ReleaseLostTurn(c.recent, id)
+		d.Tasks.ReleaseUndelivered(c.recent, id)
 		switch p := problem.AsError(err); {
 		case errors.Is(err, task.ErrUndelivered):
 			wasLost = true
@@ -414,7 +414,7 @@ func (c *completion) recordDelivery() {
 	if err != nil {
 		c.api.Log.LogAttrs(ctx, slog.LevelWarn, "a lost answer is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
 	}
-	c.api.Tasks.ReleaseLostTurn(c.recent, c.ref.ID)
+	c.api.Tasks.ReleaseUndelivered(c.recent, c.ref.ID)
 }
 
 func (c *completion) applyEvent(e *task.Event) error {

@@ -1244,7 +1244,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 		failed = errors.Join(failed, h.agents.Push.Handle(ctx, notice))
 	}
 	note("deliver notifications", failed, "")
-	pushes, _, err := h.agents.Tasks.ListOpenPushes(ctx, "")
+	pushes, _, err := h.agents.Tasks.ListActivePushConfigs(ctx, "")
 	note("open notifications", err, fmt.Sprint(len(pushes)))
 	sealed, err := h.log.Seal(ctx)
 	note("seal", err, fmt.Sprintf("%d %d", sealed.Size, sealed.EpochCount))

@@ -47,8 +47,8 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	}
 	// An error of one configuration must not stop the others, so the group has no context.
 	var g errgroup.Group
-	for i := range b.OpenPushes {
-		push := &b.OpenPushes[i]
+	for i := range b.ActivePushConfigs {
+		push := &b.ActivePushConfigs[i]
 		if n.ConfigVersion != 0 && n.ConfigVersion != push.ConfigVersion {
 			continue // the configuration was replaced and has its own notices
 		}

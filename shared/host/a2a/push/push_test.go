@@ -373,7 +373,7 @@ func TestOneConfigurationOfAnEndedTaskDelivers(t *testing.T) {
 		}
 		all, err := w.tasks.ListPushConfigs(w.t.Context(), turn.Ref)
 		if err != nil || len(all) == 0 {
-			t.Errorf("Pushes() = %v, %v; want those that were set", all, err)
+			t.Errorf("ListPushConfigs() = %v, %v; want those that were set", all, err)
 		}
 	})
 }
@@ -944,8 +944,8 @@ func TestAFaultOfTheStoreLosesNoDelivery(t *testing.T) {
 				t.Errorf("after a fault at call %d: %v", n, got)
 			}
 			w.store.fail(-1)
-			if open, _, err := w.tasks.ListOpenPushes(w.t.Context(), ""); err != nil || len(open) != 0 {
-				t.Errorf("after a fault at call %d: OpenPushes() = %d, %v; want none", n, len(open), err)
+			if open, _, err := w.tasks.ListActivePushConfigs(w.t.Context(), ""); err != nil || len(open) != 0 {
+				t.Errorf("after a fault at call %d: ListActivePushConfigs() = %d, %v; want none", n, len(open), err)
 			}
 		})
 	}

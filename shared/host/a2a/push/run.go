@@ -128,7 +128,7 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 		}
 	}()
 	for r := range pending {
-		open, err := p.Tasks.ListOpenPushesOf(ctx, r, 0)
+		open, err := p.Tasks.ListActivePushConfigsOf(ctx, r, 0)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 	}
 	for cursor := ""; shouldScan; shouldScan = cursor != "" {
 		var page []task.ActivePushConfig
-		if page, cursor, err = p.Tasks.ListOpenPushes(ctx, cursor); err != nil {
+		if page, cursor, err = p.Tasks.ListActivePushConfigs(ctx, cursor); err != nil {
 			return err
 		}
 		p.addEntries(page, false)
@@ -339,13 +339,13 @@ func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.Acti
 		return nil, nil, "", ctx.Err()
 	}
 	b, err := p.Tasks.ReadBacklog(ctx, task.Notice{Task: e.task, Slot: e.configSlot})
-	if errors.Is(err, task.ErrRetryLater) || err == nil && len(b.OpenPushes) == 0 {
+	if errors.Is(err, task.ErrRetryLater) || err == nil && len(b.ActivePushConfigs) == 0 {
 		return nil, nil, "", nil
 	}
 	if err != nil {
 		return nil, nil, "", err
 	}
-	config := b.OpenPushes[0]
+	config := b.ActivePushConfigs[0]
 	config.RestoreProgress(e.unsaved)
 	return &config, nextDelivery(&config, &b), b.State, nil
 }

@@ -293,7 +293,7 @@ func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) 
 			return ErrRetryLater
 		}
 		r.nextEvent = h.EventCount + 1
-		if err := e.notifyOpenPushes(ctx, r.ref, r.nextEvent); err != nil {
+		if err := e.notifyActivePushConfigs(ctx, r.ref, r.nextEvent); err != nil {
 			return err
 		}
 		h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.EventCount = Working, s.Time, e.Now().Add(leaseDuration).UTC(), r.id, r.nextEvent

@@ -146,14 +146,14 @@ func TestADispatchedTaskRunsOnceHoweverOftenItsMessageComes(t *testing.T) {
 		all.Go(func() {
 			// A worker that loses against another learns of the conflict.
 			if err := e.RunQueued(context.Background(), message); err != nil && !errors.Is(err, task.ErrRetryLater) && !problem.Is(err, problem.Conflict) {
-				t.Errorf("Work() = %v", err)
+				t.Errorf("RunQueued() = %v", err)
 			}
 		})
 	}
 	all.Wait()
 	for range 3 {
 		if err := w.b.RunQueued(t.Context(), message); err != nil {
-			t.Errorf("Work() of the ended task = %v", err)
+			t.Errorf("RunQueued() of the ended task = %v", err)
 		}
 	}
 	if got, want := summary(w.get(w.b, ref)), `completed response="done" says "done"`; got != want || w.ran.Load() != 1 || w.unfinished() != 0 {
@@ -186,7 +186,7 @@ func TestACancelMeetsTheAnswer(t *testing.T) {
 			return nil
 		})
 		if err := w.a.RunQueued(t.Context(), message); err != nil {
-			t.Errorf("Work() = %v", err)
+			t.Errorf("RunQueued() = %v", err)
 		}
 		w.store.set(nil)
 		// Before its end is stored, the answer can be read.
@@ -211,7 +211,7 @@ func TestASecondCancelChangesNothing(t *testing.T) {
 		t.Errorf("a second Cancel() = %v", err)
 	}
 	if err := w.b.RunQueued(t.Context(), message); err != nil || w.ran.Load() != 0 {
-		t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
+		t.Errorf("RunQueued() = %v, %d turns ran", err, w.ran.Load())
 	}
 	if diff := cmp.Diff(first, w.get(w.b, ref)); diff != "" || w.unfinished() != 0 {
 		t.Errorf("afterwards %d are unfinished, the task (-want +got):\n%s", w.unfinished(), diff)
@@ -222,7 +222,7 @@ func TestATaskThatDoesNotWaitTakesNoAnswer(t *testing.T) {
 	w := newTeam(t, asks)
 	ref, message := w.dispatch("paint")
 	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); !errors.Is(err, task.ErrBusy) {
-		t.Errorf("before the first turn, Start() = %v", err)
+		t.Errorf("before the first turn, Enqueue() = %v", err)
 	}
 	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func TestATaskThatDoesNotWaitTakesNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) {
-		t.Errorf("after an answer, Start() = %v", err)
+		t.Errorf("after an answer, Enqueue() = %v", err)
 	}
 	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestATaskThatDoesNotWaitTakesNoAnswer(t *testing.T) {
 		t.Errorf("the task is %s", got)
 	}
 	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) || w.ran.Load() != 2 {
-		t.Errorf("after the end, Start() = %v, %d turns ran", err, w.ran.Load())
+		t.Errorf("after the end, Enqueue() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
 
@@ -276,7 +276,7 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 	early.SignEnvelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		close(release) // the first turn ends after the answer has read its budget
 		if err := await.Receive(t, "the turn ends", worked); err != nil {
-			t.Errorf("Work() = %v", err)
+			t.Errorf("RunQueued() = %v", err)
 		}
 		head := must(w.store.Store.Doc(ctx, task.HeadDocs.Key(message)))
 		data := strings.Replace(string(head.Data), `"budget":10`, `"budget":10,"spent":7`, 1)
@@ -287,7 +287,7 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 		return sign(ctx, next)
 	}
 	if _, err := w.a.Enqueue(t.Context(), early); !errors.Is(err, task.ErrBusy) {
-		t.Errorf("Start() with the old budget = %v, want %v", err, task.ErrBusy)
+		t.Errorf("Enqueue() with the old budget = %v, want %v", err, task.ErrBusy)
 	}
 	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func TestATaskEndsAtTheSecondOfItsDeadline(t *testing.T) {
 				t.Errorf("at its deadline the task is %s, %d unfinished", summary(got), w.unfinished())
 			}
 			if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil || w.ran.Load() != 0 {
-				t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
+				t.Errorf("RunQueued() = %v, %d turns ran", err, w.ran.Load())
 			}
 		}
 	})
@@ -463,7 +463,7 @@ func TestATaskThatWaitedForTwentyMinutesRuns(t *testing.T) {
 	}
 	for range 4 {
 		if err := w.refused(e, message); !errors.Is(err, task.ErrWaiting) {
-			t.Errorf("without room, Work() = %v", err)
+			t.Errorf("without room, RunQueued() = %v", err)
 		}
 		if got := w.get(w.b, ref); got.Status.State != task.Submitted {
 			t.Fatalf("the task is %s", summary(got))
@@ -500,7 +500,7 @@ func TestAnAgentTakesFortyTasksOfAnAccount(t *testing.T) {
 	}
 	for _, message := range messages {
 		if err := w.b.RunQueued(t.Context(), message); err != nil {
-			t.Errorf("Work() = %v", err)
+			t.Errorf("RunQueued() = %v", err)
 		}
 	}
 	if n := w.ran.Load(); n != task.MaxUnfinishedPerVacant || w.unfinished() != 1 {

@@ -42,8 +42,8 @@ type turnEnd struct {
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
 // endWrites returns the writes that end a task: its head, the last event, and the counts of
-// background turns. If the task has open pushes, endWrites also sends the notice of the end. t is
-// the task before the end.
+// background turns. If the task has active push configurations, endWrites also sends the notice of
+// the end. t is the task before the end.
 func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	// A failure to send the notice must not lose the answer of a runner, so the error is ignored
 	// for a turn with a runner. The process that handles the notice of the turn's start still finds
 	// the end, because it checks the task repeatedly.
-	if err := e.notifyOpenPushes(ctx, r, n+1); err != nil && end.requiredRunner == "" {
+	if err := e.notifyActivePushConfigs(ctx, r, n+1); err != nil && end.requiredRunner == "" {
 		return nil, err
 	}
 	s := end.status

@@ -74,11 +74,11 @@ func (e *Engine) notifyFirstEvent(ctx context.Context, t *Turn) error {
 	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, MinEvents: 1}, SenderOf(t.Owner, t.Push.ClientAddress))
 }
 
-func (e *Engine) notifyOpenPushes(ctx context.Context, r Ref, n int) error {
+func (e *Engine) notifyActivePushConfigs(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
 	}
-	pushes, err := e.ListOpenPushesOf(ctx, r, 0)
+	pushes, err := e.ListActivePushConfigsOf(ctx, r, 0)
 	if err != nil || len(pushes) == 0 {
 		return err
 	}
@@ -87,10 +87,10 @@ func (e *Engine) notifyOpenPushes(ctx context.Context, r Ref, n int) error {
 
 // Backlog contains the data of a task that its notifications need.
 type Backlog struct {
-	Events     []NumberedEvent
-	EventBytes int // stored bytes of the events
-	State      State
-	OpenPushes []ActivePushConfig // configurations whose deliveries have not ended
+	Events            []NumberedEvent
+	EventBytes        int // stored bytes of the events
+	State             State
+	ActivePushConfigs []ActivePushConfig // configurations whose deliveries have not ended
 }
 
 func (b *Backlog) TaskAfter(eventCount int) *Task {
@@ -114,13 +114,13 @@ func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err erro
 		return b, ErrRetryLater
 	}
 	b.Events, b.EventBytes, b.State = l.events, l.eventBytes, l.head.State
-	b.OpenPushes, err = e.ListOpenPushesOf(ctx, n.Task, n.Slot)
+	b.ActivePushConfigs, err = e.ListActivePushConfigsOf(ctx, n.Task, n.Slot)
 	return b, err
 }
 
-// ListOpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
-// slot selects the configuration in that slot. Slot 0 selects all.
-func (e *Engine) ListOpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []ActivePushConfig, err error) {
+// ListActivePushConfigsOf returns the configurations of a task whose deliveries have not ended. A
+// positive slot selects the configuration in that slot. Slot 0 selects all.
+func (e *Engine) ListActivePushConfigsOf(ctx context.Context, r Ref, slot int) (pushes []ActivePushConfig, err error) {
 	docs, err := e.loadPushDocs(ctx, r)
 	if err != nil {
 		return nil, err

@@ -76,10 +76,10 @@ func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush,
 	return c, nil
 }
 
-// AddPushConfig adds a configuration to a task, or replaces the configuration with the same id. The first
-// delivery contains the current task. After the end of the task, only the first added configuration
-// gets a delivery. Later configurations are only stored, because each small request would otherwise
-// make the host send a complete task.
+// AddPushConfig adds a configuration to a task, or replaces the configuration with the same id. The
+// first delivery contains the current task. After the end of the task, only the first added
+// configuration gets a delivery. Later configurations are only stored, because each small request
+// would otherwise make the host send a complete task.
 func (e *Engine) AddPushConfig(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
@@ -224,7 +224,7 @@ type ActivePushConfig struct {
 	doc store.Doc
 }
 
-func (e *Engine) ListOpenPushes(ctx context.Context, cursor string) (pushes []ActivePushConfig, next string, err error) {
+func (e *Engine) ListActivePushConfigs(ctx context.Context, cursor string) (pushes []ActivePushConfig, next string, err error) {
 	docs, next, err := e.Store.Docs(ctx, PushDocs.IndexRange(), 100, cursor)
 	if err != nil {
 		return nil, "", store.AsProblem(err)
@@ -326,9 +326,9 @@ func (e *Engine) storePush(ctx context.Context, p *ActivePushConfig, index store
 	return nil
 }
 
-// OnPushWork sets a function that is called with a task that may have events to push: in this process,
-// the task got a configuration or another turn, or was ended outside of its turn, for example
-// canceled. OnPushWork must be called before the first request, and fn must not block.
+// OnPushWork sets a function that is called with a task that may have events to push: in this
+// process, the task got a configuration or another turn, or was ended outside of its turn, for
+// example canceled. OnPushWork must be called before the first request, and fn must not block.
 func (e *Engine) OnPushWork(fn func(Ref)) { e.onPush = fn }
 
 func (e *Engine) announcePushWork(r Ref) {

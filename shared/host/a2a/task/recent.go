@@ -29,9 +29,10 @@ type RecentTurns struct {
 	hash          string
 	isRepeat      bool
 	repeatVersion uint64 // version of the document of repeats
-	// hasCheckedLost reports that ClaimUndelivered was called, so that Begin need not look for lost
-	// turns: turns whose answers are stored, but were not completely received by their clients.
-	hasCheckedLost bool
+	// hasCheckedUndelivered reports that ClaimUndelivered was called, so that Begin need not look
+	// for undelivered turns. Their answers are stored, but their clients received them incompletely
+	// or not at all.
+	hasCheckedUndelivered bool
 }
 
 type recentEntry struct {
@@ -100,15 +101,16 @@ func (r *RecentTurns) newPut(taskID string, start time.Time, writeID store.Write
 // earlier equal request. ClaimUndelivered may then find the earlier turn.
 var ErrUndelivered = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
 
-// lostPrefix begins the sort keys of turns whose clients did not receive the answers. The documents
-// of these turns sort after the documents of first messages, newest first. Their Time is the time
-// of the loss, or zero if another request has received the answer since.
-const lostPrefix = "lost-"
+// undeliveredPrefix begins the sort keys of turns whose clients did not receive the answers. The
+// documents of these turns sort after the documents of first messages, newest first. Their Time is
+// the time of the loss, or zero if another request has received the answer since.
+const undeliveredPrefix = "lost-"
 
-// maxLost limits the lost turns that are read. It exceeds the concurrent requests of a sender.
-const maxLost = 80
+// maxUndelivered limits the undelivered turns that are read. It exceeds the concurrent requests of
+// a sender.
+const maxUndelivered = 80
 
-type lostTurn struct {
+type undeliveredTurn struct {
 	recentEntry
 	key store.Key
 }
@@ -117,7 +119,7 @@ type lostTurn struct {
 // next equal request then receives the answer.
 func (e *Engine) RecordUndelivered(ctx context.Context, r *RecentTurns, id string) error {
 	entry := recentEntry{id, e.Now().UTC()}
-	key := RecentDocs.Key(r.hash, lostPrefix+newestFirstKey(entry.Time)+"-"+id)
+	key := RecentDocs.Key(r.hash, undeliveredPrefix+newestFirstKey(entry.Time)+"-"+id)
 	return e.updater().Update(ctx, func(_ context.Context, tx *store.Tx) error {
 		RecentDocs.Put(tx, store.Doc{Key: key, Expires: recentExpiry(entry.Time)}, entry)
 		return nil
@@ -126,7 +128,7 @@ func (e *Engine) RecordUndelivered(ctx context.Context, r *RecentTurns, id strin
 
 func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) error {
 	return e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		turns, err := e.listLostTurns(ctx, r)
+		turns, err := e.listUndelivered(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -143,21 +145,21 @@ func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) 
 	})
 }
 
-// ClaimUndelivered returns a lost turn of r, or "" if there is none. This process does not return the
-// turn again until ReleaseLostTurn is called, so concurrent equal requests do not share it. Other
-// processes may return it, because an answer that is delivered twice does less harm than a claim
-// that survives a crash. A failed turn is skipped, because it was not charged and the request can
-// begin a new turn.
+// ClaimUndelivered returns an undelivered turn of r, or "" if there is none. This process does not
+// return the turn again until ReleaseUndelivered is called, so concurrent equal requests do not
+// share it. Other processes may return it, because an answer that is delivered twice does less harm
+// than a claim that survives a crash. A failed turn is skipped, because it was not charged and the
+// request can begin a new turn.
 func (e *Engine) ClaimUndelivered(ctx context.Context, r *RecentTurns, vacant identity.ID, owner call.Owner) (id string, err error) {
-	r.hasCheckedLost = true
-	turns, err := e.listLostTurns(ctx, r)
+	r.hasCheckedUndelivered = true
+	turns, err := e.listUndelivered(ctx, r)
 	for _, t := range turns {
-		if _, isClaimed := e.claimedLostTurns.LoadOrStore(t.Task, true); isClaimed {
+		if _, isClaimed := e.claimedUndelivered.LoadOrStore(t.Task, true); isClaimed {
 			continue
 		}
 		// The request that claimed the turn earlier may have received the answer since.
-		current, err := e.listLostTurns(ctx, r)
-		if err == nil && slices.ContainsFunc(current, func(o lostTurn) bool { return o.Task == t.Task }) {
+		current, err := e.listUndelivered(ctx, r)
+		if err == nil && slices.ContainsFunc(current, func(o undeliveredTurn) bool { return o.Task == t.Task }) {
 			var found Task
 			found, err = e.Get(ctx, Ref{vacant, owner, t.Task})
 			switch {
@@ -167,23 +169,23 @@ func (e *Engine) ClaimUndelivered(ctx context.Context, r *RecentTurns, vacant id
 				return t.Task, nil
 			}
 		}
-		if e.claimedLostTurns.Delete(t.Task); err != nil {
+		if e.claimedUndelivered.Delete(t.Task); err != nil {
 			return "", err
 		}
 	}
 	return "", err
 }
 
-func (e *Engine) ReleaseLostTurn(r *RecentTurns, id string) {
-	if r != nil && r.hasCheckedLost {
-		e.claimedLostTurns.Delete(id)
+func (e *Engine) ReleaseUndelivered(r *RecentTurns, id string) {
+	if r != nil && r.hasCheckedUndelivered {
+		e.claimedUndelivered.Delete(id)
 	}
 }
 
-func (e *Engine) listLostTurns(ctx context.Context, r *RecentTurns) (turns []lostTurn, err error) {
-	lostRange := RecentDocs.Range(r.hash)
-	lostRange.Start, lostRange.End = lostPrefix, lostPrefix+"~"
-	docs, _, err := e.Store.Docs(ctx, lostRange, maxLost, "")
+func (e *Engine) listUndelivered(ctx context.Context, r *RecentTurns) (turns []undeliveredTurn, err error) {
+	undeliveredRange := RecentDocs.Range(r.hash)
+	undeliveredRange.Start, undeliveredRange.End = undeliveredPrefix, undeliveredPrefix+"~"
+	docs, _, err := e.Store.Docs(ctx, undeliveredRange, maxUndelivered, "")
 	if err != nil {
 		return nil, store.AsProblem(err)
 	}
@@ -194,25 +196,25 @@ func (e *Engine) listLostTurns(ctx context.Context, r *RecentTurns) (turns []los
 			return nil, err
 		}
 		if !t.Time.Before(earliest) {
-			turns = append(turns, lostTurn{t, d.Key})
+			turns = append(turns, undeliveredTurn{t, d.Key})
 		}
 	}
 	return turns, nil
 }
 
-// startLostCheck checks, concurrently with the reads of the call, whether a new turn may repeat a
-// lost turn. The returned function waits for the result. Its error is ErrUndelivered if the turn may
-// repeat a lost turn.
-func (e *Engine) startLostCheck(ctx context.Context, t *Turn) func() error {
-	if t.Recent == nil || t.Recent.isRepeat || t.Recent.hasCheckedLost {
+// startUndeliveredCheck checks, concurrently with the reads of the call, whether a new turn may
+// repeat an undelivered turn. The returned function waits for the result. Its error is
+// ErrUndelivered if the turn may repeat an undelivered turn.
+func (e *Engine) startUndeliveredCheck(ctx context.Context, t *Turn) func() error {
+	if t.Recent == nil || t.Recent.isRepeat || t.Recent.hasCheckedUndelivered {
 		return func() error { return nil }
 	}
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var turns []lostTurn
-		if turns, err = e.listLostTurns(ctx, t.Recent); len(turns) > 0 {
+		var turns []undeliveredTurn
+		if turns, err = e.listUndelivered(ctx, t.Recent); len(turns) > 0 {
 			err = ErrUndelivered
 		}
 	}()

@@ -29,7 +29,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		close(turnDone)
 		return t.Ref, turnDone, err
 	}
-	waitForLostCheck := e.startLostCheck(ctx, &t)
+	waitForUndeliveredCheck := e.startUndeliveredCheck(ctx, &t)
 	startTime := e.Now().UTC().Truncate(time.Microsecond)
 	r := e.newRunner(t.Ref, startTime)
 	r.storesAtEnd, r.isClientWaiting, r.dispatch = t.StoresAtEnd, t.StoresAtEnd && t.CallTimeout == 0, t.dispatch
@@ -41,7 +41,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		opts.CallTimeout = t.CallTimeout
 	}
 	opts.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
-		if err := waitForLostCheck(); err != nil {
+		if err := waitForUndeliveredCheck(); err != nil {
 			return nil, err
 		}
 		if t.Continue {
@@ -64,8 +64,8 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	if err != nil {
 		close(turnDone)
 		// An answer that is already paid for is delivered even if a new call would be refused.
-		if lostErr := waitForLostCheck(); errors.Is(lostErr, ErrUndelivered) {
-			return t.Ref, turnDone, lostErr
+		if undeliveredErr := waitForUndeliveredCheck(); errors.Is(undeliveredErr, ErrUndelivered) {
+			return t.Ref, turnDone, undeliveredErr
 		}
 		found, err := e.findByEnvelope(ctx, &t, err)
 		t.ID = found.ID
@@ -133,7 +133,7 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 		return nil, err
 	}
 	if t.Push == nil {
-		if err := e.notifyOpenPushes(ctx, t.Ref, n); err != nil {
+		if err := e.notifyActivePushConfigs(ctx, t.Ref, n); err != nil {
 			return nil, err
 		}
 	} else {

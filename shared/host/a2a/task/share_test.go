@@ -109,7 +109,7 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 						full.Add(1)
 						time.AfterFunc(time.Millisecond, func() { w.queue.sent <- m })
 					} else if err != nil {
-						t.Errorf("Work() = %v", err)
+						t.Errorf("RunQueued() = %v", err)
 					}
 				})
 			case <-ended:
@@ -150,13 +150,13 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	for _, m := range messages[:2] {
 		running.Go(func() {
 			if err := e.RunQueued(context.Background(), m); err != nil {
-				t.Errorf("Work() = %v", err)
+				t.Errorf("RunQueued() = %v", err)
 			}
 		})
 	}
 	await.Until(t, "two turns run", func() bool { return w.ran.Load() == 2 })
 	if err := w.refused(e, messages[2]); !errors.Is(err, task.ErrFull) {
-		t.Errorf("Work() = %v, want the share full", err)
+		t.Errorf("RunQueued() = %v, want the share full", err)
 	}
 	for _, share := range []string{"vacant " + w.vacant.ID().String(), "strangers"} {
 		if n := w.running(share); n != 2 {
@@ -166,7 +166,7 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	close(release)
 	running.Wait()
 	if err := e.RunQueued(t.Context(), messages[2]); err != nil || w.ran.Load() != 3 {
-		t.Errorf("when there is room, Work() = %v, %d turns ran", err, w.ran.Load())
+		t.Errorf("when there is room, RunQueued() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
 
@@ -185,11 +185,11 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 	}
 	w.clock.advance(call.MaxQueued - 10*time.Second)
 	if err := w.refused(e, message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrFullForAccount) {
-		t.Errorf("Work() = %v, want the share full for a guest", err)
+		t.Errorf("RunQueued() = %v, want the share full for a guest", err)
 	}
 	w.clock.advance(20 * time.Second)
 	if err := e.RunQueued(t.Context(), message); err != nil || w.ran.Load() != 0 {
-		t.Errorf("in the end Work() = %v, %d turns ran", err, w.ran.Load())
+		t.Errorf("in the end RunQueued() = %v, %d turns ran", err, w.ran.Load())
 	}
 	got, err := w.b.Get(t.Context(), turn.Ref)
 	if err != nil || got.Status.State != task.Failed || !strings.Contains(got.Status.Message.Parts[0].Text, "did not begin within 15 minutes") {
@@ -246,19 +246,19 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := e.RunQueued(context.Background(), before); err != nil {
-			t.Errorf("Work() = %v", err)
+			t.Errorf("RunQueued() = %v", err)
 		}
 	})
 	await.Until(t, "the first turn runs", func() bool { return w.ran.Load() == 1 })
 	w.clock.advance(40 * time.Second)
 	next := start()
 	if err := w.refused(e, next); !errors.Is(err, task.ErrFull) {
-		t.Errorf("Work() = %v, want the share full", err)
+		t.Errorf("RunQueued() = %v, want the share full", err)
 	}
 	close(release)
 	running.Wait()
 	if err := e.RunQueued(t.Context(), next); err != nil || w.ran.Load() != 2 {
-		t.Errorf("when there is room, Work() = %v, %d turns ran", err, w.ran.Load())
+		t.Errorf("when there is room, RunQueued() = %v, %d turns ran", err, w.ran.Load())
 	}
 	if n := w.running("vacant " + w.vacant.ID().String()); n != 0 {
 		t.Errorf("%d turns are counted in the end, want none", n)

@@ -122,11 +122,11 @@ type Notices interface {
 // store.
 type Engine struct {
 	Config
-	hub              hub
-	running          sync.WaitGroup
-	listMemory       *semaphore.Weighted // counts bytes up to MaxListing
-	onPush           func(Ref)
-	claimedLostTurns sync.Map // ids of lost turns that a request of this process repeats
+	hub                hub
+	running            sync.WaitGroup
+	listMemory         *semaphore.Weighted // counts bytes up to MaxListing
+	onPush             func(Ref)
+	claimedUndelivered sync.Map // ids of undelivered turns that a request of this process repeats
 }
 
 func New(c Config) *Engine {

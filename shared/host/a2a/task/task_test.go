@@ -1171,7 +1171,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 				errorOf(w.a.AddPushConfig(w.t.Context(), r, task.PushConfig{ID: "p", URL: "https://c.example"})))
 		},
 		"ended": func(w *world, r task.Ref) error {
-			open := must(w.b.ListOpenPushesOf(w.t.Context(), r, 0))
+			open := must(w.b.ListActivePushConfigsOf(w.t.Context(), r, 0))
 			return w.b.EndDeliveries(w.t.Context(), &open[0])
 		},
 	} {
@@ -1182,7 +1182,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 			if _, err := w.a.Run(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
-			old := must(w.a.ListOpenPushesOf(t.Context(), turn.Ref, 0))[0]
+			old := must(w.a.ListActivePushConfigsOf(t.Context(), turn.Ref, 0))[0]
 			if err := change(w, turn.Ref); err != nil {
 				t.Fatal(err)
 			}
@@ -1208,7 +1208,7 @@ func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
-		return must(w.a.ListOpenPushesOf(t.Context(), turn.Ref, 0))[0].Sender()
+		return must(w.a.ListActivePushConfigsOf(t.Context(), turn.Ref, 0))[0].Sender()
 	}
 	key := func() call.Owner { return call.KeyOwner(keyOf(t).ID()) }
 	here := sender(call.GuestOwner, "203.0.113.7/32")

@@ -129,7 +129,7 @@ func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
 	w.upgrade()
 	message := <-w.queue.sent
 	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) {
-		t.Errorf("Work() = %v, want ErrAgain: the same message may be ahead of its task's document", err)
+		t.Errorf("RunQueued() = %v, want ErrAgain: the same message may be ahead of its task's document", err)
 	}
 	w.clock.advance(call.MaxQueued + 1)
 	turn.Owner = call.AccountOwner(account, "")
@@ -138,7 +138,7 @@ func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
 		t.Errorf("after %v: %s after %d turns, want a failure and none", call.MaxQueued, summary(got), w.ran.Load())
 	}
 	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) || w.ran.Load() != 0 {
-		t.Errorf("later: Work() = %v after %d turns", err, w.ran.Load())
+		t.Errorf("later: RunQueued() = %v after %d turns", err, w.ran.Load())
 	}
 }
 
@@ -157,6 +157,6 @@ func TestPushConfigurationsGoWithTheirTask(t *testing.T) {
 	turn.Owner = call.AccountOwner(account, "")
 	after, err := w.b.ListPushConfigs(t.Context(), turn.Ref)
 	if diff := cmp.Diff(before, after); diff != "" || err != nil || len(after) != 1 {
-		t.Errorf("Pushes() = %v (-want +got):\n%s", err, diff)
+		t.Errorf("ListPushConfigs() = %v (-want +got):\n%s", err, diff)
 	}
 }
