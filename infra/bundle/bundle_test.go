@@ -102,13 +102,13 @@ func TestTheZipHoldsOnlyTheProgramLambdaStarts(t *testing.T) {
 func TestABuildThatFailsShowsWhatGoSaid(t *testing.T) {
 	err := bundle.BuildFunctions(t.Context(), top(t), "amd64", []string{"nowhere"}, t.TempDir(), os.Environ())
 	if err == nil || !strings.Contains(err.Error(), "functions/nowhere") {
-		t.Errorf("Functions(nowhere) = %v, want the folder that is missing", err)
+		t.Errorf("BuildFunctions(nowhere) = %v, want the folder that is missing", err)
 	}
 }
 
 func TestAFolderOutsideOfACheckoutIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := bundle.FindCheckout(dir); err == nil || !strings.Contains(err.Error(), "expected go.mod") {
-		t.Errorf("Top(%s) = %v, want a word on go.mod", dir, err)
+		t.Errorf("FindCheckout(%s) = %v, want a word on go.mod", dir, err)
 	}
 }

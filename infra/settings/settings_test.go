@@ -194,13 +194,13 @@ func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
 func TestAWebACLLivesInOneRegion(t *testing.T) {
 	s := settings.Settings{Values: setting.Values{WAF: true}}
 	if err := s.CheckRegion("eu-west-1"); err == nil || !strings.Contains(err.Error(), "waf: expected a stage in us-east-1") {
-		t.Errorf("InRegion(eu-west-1) = %v, want a refusal that names waf", err)
+		t.Errorf("CheckRegion(eu-west-1) = %v, want a refusal that names waf", err)
 	}
 	if err := s.CheckRegion("us-east-1"); err != nil {
-		t.Errorf("InRegion(us-east-1) = %v", err)
+		t.Errorf("CheckRegion(us-east-1) = %v", err)
 	}
 	if err := (settings.Settings{}).CheckRegion("eu-west-1"); err != nil {
-		t.Errorf("InRegion(eu-west-1) without a web ACL = %v", err)
+		t.Errorf("CheckRegion(eu-west-1) without a web ACL = %v", err)
 	}
 }
 

@@ -123,7 +123,7 @@ func (e edgeBuilder) addBehavior(d awscloudfront.Distribution, path string, b *a
 // CloudFront forwards the Authorization of a GET only if the cache key contains it. The key also
 // contains Accept, because browsers are redirected to a page, and the protocols' CardVaryHeaders.
 // No cached answer depends on the protocols' CacheKeyHeaders. They are in the key only because
-// CloudFront forwards all headers of the key, and newAgentHeaderPolicy has no room for them.
+// CloudFront forwards all headers of the key, and newAgentHeaderPolicy has room for one of them.
 func newAgentCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePerKey, "A2A: agent cards at a vacant's own URL, for a second", 1,
 		slices.Concat([]string{"Authorization", "Accept"}, protocolHeaders(varyHeaders), protocolHeaders(func(p *protocol.Protocol) []string { return p.CacheKeyHeaders }))...)

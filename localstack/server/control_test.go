@@ -88,7 +88,7 @@ func TestRefusalOfTheServerIsToldInItsWords(t *testing.T) {
 	defer web.Close()
 	s := &Server{URL: web.URL, client: web.Client()}
 	if err := s.AddFault(t.Context(), Fault{Kind: "x"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
-		t.Errorf("Fault() = %v, want the server's words", err)
+		t.Errorf("AddFault() = %v, want the server's words", err)
 	}
 }
 
@@ -97,10 +97,10 @@ func TestAnswerOfAnotherServerIsNoHealth(t *testing.T) {
 	defer web.Close()
 	s := &Server{URL: web.URL, Dir: "/runs/mine", client: web.Client()}
 	if err := s.CheckHealth(t.Context()); !problem.Is(err, problem.Conflict) {
-		t.Errorf("Healthy() = %v, want Conflict", err)
+		t.Errorf("CheckHealth() = %v, want Conflict", err)
 	}
 	s.Dir = "/runs/other"
 	if err := s.CheckHealth(t.Context()); err != nil {
-		t.Errorf("Healthy() = %v, want nil", err)
+		t.Errorf("CheckHealth() = %v, want nil", err)
 	}
 }

@@ -164,13 +164,13 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	}
 	canceled, err := slower.CancelTask(ctx, running.Task.ID)
 	if err != nil || canceled.Status.State != task.Canceled {
-		t.Errorf("Cancel() = %+v, %v", canceled.Status, err)
+		t.Errorf("CancelTask() = %+v, %v", canceled.Status, err)
 	}
 	await.Until(t, "the second receiver is told", func() bool {
 		return await.Receive(t, "a notification", hooked).URL.Path == "/second"
 	})
 	if _, err := slower.CancelTask(ctx, running.Task.ID); err == nil || !strings.Contains(err.Error(), "-32002") {
-		t.Errorf("Cancel() again = %v", err)
+		t.Errorf("CancelTask() again = %v", err)
 	}
 
 	// The extended card: of a vacant that takes guests it is the public one.

@@ -108,7 +108,7 @@ func TestFaultsAreDoneToTheChosenCallsOnly(t *testing.T) {
 
 func TestFaultOfAnUnknownKindIsRefused(t *testing.T) {
 	if err := shared.AddFault(t.Context(), server.Fault{Kind: "unheard"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
-		t.Errorf("Fault() = %v, want the kinds that there are", err)
+		t.Errorf("AddFault() = %v, want the kinds that there are", err)
 	}
 }
 

@@ -431,7 +431,7 @@ func probes(h *reaching, _ outbound.URLChooser, url string) {
 	elsewhere(h, url, nil)
 	got, err := h.Registry.ProbeEndpoints(h.Context(), registry.NewProbe(h.Outbound))
 	if err != nil || got.Listed > 0 || got.Unanswered != 1 {
-		h.Errorf("Reach() = %+v, %v, want one that does not answer", got, err)
+		h.Errorf("ProbeEndpoints() = %+v, %v, want one that does not answer", got, err)
 	}
 }
 
@@ -469,7 +469,7 @@ func issues(h *reaching, _ outbound.URLChooser, url string) {
 	r := httptest.NewRequest(http.MethodGet, ownURL+"/v1/account", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
 	if _, err := h.Billing.AuthenticateRequest(h.Context(), r, billing.KeyRequirement{}); !problem.Is(err, problem.Unavailable) {
-		h.Errorf("Admit() = %v: an issuer answers, and there is no network", err)
+		h.Errorf("AuthenticateRequest() = %v: an issuer answers, and there is no network", err)
 	}
 }
 

@@ -258,7 +258,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 	}
 	for key, want := range map[string]bool{"model": true, "system": true, "tools": true, "name": false, "capability": false, "substrate": false} {
 		if agentfile.CanSet(key) != want {
-			t.Errorf("IsSetting(%s) = %v", key, !want)
+			t.Errorf("CanSet(%s) = %v", key, !want)
 		}
 	}
 }

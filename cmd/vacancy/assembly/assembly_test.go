@@ -68,11 +68,11 @@ func TestATemplateThatWouldLoseDataIsNamed(t *testing.T) {
 			got = append(got, l.String())
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: Losses() (-want +got):\n%s", name, diff)
+			t.Errorf("%s: ListLosses() (-want +got):\n%s", name, diff)
 		}
 	}
 	if got := assembly.ListLosses(parse(t, ""), parse(t, all())); got != nil {
-		t.Errorf("Losses() of a first deploy = %v, want none", got)
+		t.Errorf("ListLosses() of a first deploy = %v, want none", got)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestChangesAreListedByResourceAndProperty(t *testing.T) {
 func TestResourcesAreCountedByType(t *testing.T) {
 	want := []assembly.Count{{"AWS::DynamoDB::GlobalTable", 1}, {"AWS::KMS::Key", 2}}
 	if diff := cmp.Diff(want, parse(t, `"A":`+key+`,"B":`+table+`,"C":`+key).CountTypes()); diff != "" {
-		t.Errorf("Counts() (-want +got):\n%s", diff)
+		t.Errorf("CountTypes() (-want +got):\n%s", diff)
 	}
 }
 

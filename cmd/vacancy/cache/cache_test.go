@@ -60,7 +60,7 @@ func TestManyInstallsAtOnceBuildOnce(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			if got, err := thing(&built).EnsureIn(t.Context(), dir); got != filepath.Join(dir, "thing-abc") || err != nil {
-				t.Errorf("In() = %q, %v", got, err)
+				t.Errorf("EnsureIn() = %q, %v", got, err)
 			}
 		})
 	}
@@ -82,7 +82,7 @@ func TestInterruptedOrAlteredInstallIsReplaced(t *testing.T) {
 	}
 	var built atomic.Int32
 	if _, err := thing(&built).EnsureIn(t.Context(), dir); err != nil || built.Load() != 1 {
-		t.Errorf("In() = %v after %d builds, want one", err, built.Load())
+		t.Errorf("EnsureIn() = %v after %d builds, want one", err, built.Load())
 	}
 	if diff := cmp.Diff([]string{"thing-abc", "thing.lock"}, names(t, dir)); diff != "" {
 		t.Errorf("the cache (-want +got):\n%s", diff)
@@ -100,7 +100,7 @@ func TestAFailedInstallLeavesNothingThatCountsAsOne(t *testing.T) {
 			dir := t.TempDir()
 			i := cache.Install{Name: "thing", Version: "abc", MarkerFile: "program", Build: func(string) error { return test.build }}
 			if _, err := i.EnsureIn(t.Context(), dir); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("In() = %v, want %q", err, test.want)
+				t.Errorf("EnsureIn() = %v, want %q", err, test.want)
 			}
 			if diff := cmp.Diff([]string{"thing.lock"}, names(t, dir)); diff != "" {
 				t.Errorf("the cache (-want +got):\n%s", diff)
@@ -120,7 +120,7 @@ func TestWaitForAnInstallCanBeCancelled(t *testing.T) {
 	cancel()
 	var built atomic.Int32
 	if _, err := thing(&built).EnsureIn(ctx, dir); !errors.Is(err, context.Canceled) || built.Load() != 0 {
-		t.Errorf("In() = %v after %d builds, want the context's end and none", err, built.Load())
+		t.Errorf("EnsureIn() = %v after %d builds, want the context's end and none", err, built.Load())
 	}
 }
 

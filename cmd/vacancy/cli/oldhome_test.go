@@ -72,7 +72,7 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 		}
 	}
 	if info, err := standalone.InspectData(dir); err != nil || info.Format != 3 {
-		t.Errorf("Inspect() = %+v, %v: a command that looks changed the data", info, err)
+		t.Errorf("InspectData() = %+v, %v: a command that looks changed the data", info, err)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	said := make(chan string, 1)

@@ -17,7 +17,7 @@ func TestTheCauseIsTheFirstRealFailure(t *testing.T) {
 		"the stack alone":  {[]Event{at("1", "A", "UPDATE_FAILED", "Resource update cancelled"), whole}, "9"},
 	} {
 		if e, ok := FirstFailure(tc.events); e.ID != tc.want || ok != (tc.want != "") {
-			t.Errorf("%s: Cause() = %q, %t, want %q", name, e.ID, ok, tc.want)
+			t.Errorf("%s: FirstFailure() = %q, %t, want %q", name, e.ID, ok, tc.want)
 		}
 	}
 }

@@ -56,14 +56,14 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 		"answers to the Internet": fmt.Sprintf("%.4f", 1e6*float64(1<<10)/(1<<30)*0.09), // 1 KB each
 	}
 	if diff := cmp.Diff(direct, usd(easy.CallCosts(shape(), l, 1e6, false))); diff != "" {
-		t.Errorf("Calls() by Function URL (-want +got):\n%s", diff)
+		t.Errorf("CallCosts() by Function URL (-want +got):\n%s", diff)
 	}
 	delete(direct, "answers to the Internet")
 	direct["CloudFront requests"] = "1.0000"
 	direct["CloudFront to the caller"] = fmt.Sprintf("%.4f", 1e6/float64(1<<20)*0.085)
 	direct["CloudFront to the function"] = fmt.Sprintf("%.4f", 2e6/float64(1<<20)*0.02)
 	if diff := cmp.Diff(direct, usd(easy.CallCosts(shape(), l, 1e6, true))); diff != "" {
-		t.Errorf("Calls() through CloudFront (-want +got):\n%s", diff)
+		t.Errorf("CallCosts() through CloudFront (-want +got):\n%s", diff)
 	}
 	for _, line := range easy.CallCosts(shape(), l, 1e6, true) {
 		p := l.Prices[line.Item]
@@ -77,11 +77,11 @@ func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
 	s := shape()
 	s.ACLs, s.Rules = 1, 2
 	if got := usd(easy.CallCosts(s, cost.ListPrices(), 1e6, true))["WAF"]; got != "0.6000" {
-		t.Errorf("Calls() with a web ACL: WAF = %q, want 0.6000", got)
+		t.Errorf("CallCosts() with a web ACL: WAF = %q, want 0.6000", got)
 	}
 	month := usd(cost.MonthlyCosts(s, cost.ListPrices()))
 	if month["WAF web ACL"] != "5.0000" || month["WAF rules"] != "2.0000" {
-		t.Errorf("Month() with a web ACL = %v", month)
+		t.Errorf("MonthlyCosts() with a web ACL = %v", month)
 	}
 }
 
@@ -90,11 +90,11 @@ func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
 		"KMS keys": "3.0000", "zips of a deploy": "0.0007", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000",
 	}
 	if diff := cmp.Diff(want, usd(cost.MonthlyCosts(shape(), cost.ListPrices()))); diff != "" {
-		t.Errorf("Month() (-want +got):\n%s", diff)
+		t.Errorf("MonthlyCosts() (-want +got):\n%s", diff)
 	}
 	want = map[string]string{"metrics": fmt.Sprintf("%.4f", 9*0.3)} // 4 of a handler, 3 more of message, and 2 of tamper
 	if diff := cmp.Diff(want, usd(cost.MonthlyMetricCosts(shape(), cost.ListPrices()))); diff != "" {
-		t.Errorf("EveryHour() (-want +got):\n%s", diff)
+		t.Errorf("MonthlyMetricCosts() (-want +got):\n%s", diff)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 		Keys:   1, Secrets: 1, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, Queues: 2, Transitions: 6, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("ReadTemplates() (-want +got):\n%s", diff)
+		t.Errorf("ParseTemplates() (-want +got):\n%s", diff)
 	}
 	const words = "function former is from another release"
 	if d := cost.WorstDay(got, cost.ListPrices(), cost.DefaultBounds()); !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) }) {
@@ -266,7 +266,7 @@ func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"ReservedConcurrentExecutions":{"Ref":"M"}}}}}`, `"F"`},
 	} {
 		if _, err := cost.ParseTemplates([]byte(tt.template)); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: ReadTemplates() = %v, want an error with %q", name, err, tt.want)
+			t.Errorf("%s: ParseTemplates() = %v, want an error with %q", name, err, tt.want)
 		}
 	}
 }
@@ -278,7 +278,7 @@ func TestReadPricesPutsAFileOverTheList(t *testing.T) {
 	want := maps.Clone(list.Prices)
 	want[cost.WriteUnits] = cost.Price{USD: 0.7, Per: 1e6, Unit: "write units"}
 	if diff := cmp.Diff(cost.PriceList{Region: "eu-west-1", PriceMonth: "2026-01", Prices: want}, got); diff != "" {
-		t.Errorf("ReadPrices() (-want +got):\n%s", diff)
+		t.Errorf("OverridePrices() (-want +got):\n%s", diff)
 	}
 	for name, file := range map[string]string{
 		"no object": `[]`, "no date": `{"region":"eu-west-1","prices":{}}`, "unknown item": `{"region":"r","taken":"t","prices":{"gold":{"usd":1,"per":1}}}`,
@@ -286,7 +286,7 @@ func TestReadPricesPutsAFileOverTheList(t *testing.T) {
 		"unknown member": `{"region":"r","taken":"t","discount":1}`,
 	} {
 		if _, err := cost.OverridePrices([]byte(file), list); err == nil {
-			t.Errorf("%s: ReadPrices() = nil, want an error", name)
+			t.Errorf("%s: OverridePrices() = nil, want an error", name)
 		}
 	}
 }

@@ -25,12 +25,12 @@ func TestMoreMoneyBuysMore(t *testing.T) {
 		c.WorstDay = rapid.Float64Range(19, 5000).Draw(t, "day")
 		l, err := cost.DeriveLimits(c)
 		if err != nil {
-			t.Fatalf("Derive() = %v", err)
+			t.Fatalf("DeriveLimits() = %v", err)
 		}
 		c.WorstDay *= 1.5
 		more, err := cost.DeriveLimits(c)
 		if err != nil {
-			t.Fatalf("Derive() = %v", err)
+			t.Fatalf("DeriveLimits() = %v", err)
 		}
 		for name, n := range l {
 			if n < 1 || more[name] < n {
@@ -47,14 +47,14 @@ func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
 	_, err := cost.DeriveLimits(cost.LimitOptions{WorstDay: 1, Edge: true, Dashboard: true})
 	var least int
 	if p := problem.AsError(err); p.Kind != problem.Malformed {
-		t.Fatalf("Derive(1 USD) = %v (%v), want Malformed", err, p.Kind)
+		t.Fatalf("DeriveLimits(1 USD) = %v (%v), want Malformed", err, p.Kind)
 	}
 	if _, scan := fmt.Sscanf(err.Error(), "worstDay: expected at least %d,", &least); scan != nil {
-		t.Fatalf("Derive(1 USD) = %v, want the least in it", err)
+		t.Fatalf("DeriveLimits(1 USD) = %v, want the least in it", err)
 	}
 	l, err := cost.DeriveLimits(cost.LimitOptions{WorstDay: float64(least), Edge: true, Dashboard: true})
 	if err != nil || l["message"] != 1 || l[cost.RowsWrites] < 2 {
-		t.Errorf("Derive(%d USD) = %v, %v; want one instance and a call a second", least, l, err)
+		t.Errorf("DeriveLimits(%d USD) = %v, %v; want one instance and a call a second", least, l, err)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
 	}
 	after, err := cost.DeriveLimits(c)
 	if err != nil || after["message"] != 50 {
-		t.Fatalf("Derive() = %v, %v; want 50 instances of message", after, err)
+		t.Fatalf("DeriveLimits() = %v, %v; want 50 instances of message", after, err)
 	}
 	for name, n := range before {
 		if name != "message" && after[name] != n {
@@ -106,14 +106,14 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 func TestTheChoiceIsReadFromTheContext(t *testing.T) {
 	c, err := cost.ParseLimitOptions(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"}, "eu-west-1")
 	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.ExplicitLimits["search"] != 4 {
-		t.Errorf("ReadChoice() = %+v, %v", c, err)
+		t.Errorf("ParseLimitOptions() = %+v, %v", c, err)
 	}
 	if c, err = cost.ParseLimitOptions(nil, "eu-west-1"); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
-		t.Errorf("ReadChoice(nil) = %+v, %v; want the defaults", c, err)
+		t.Errorf("ParseLimitOptions(nil) = %+v, %v; want the defaults", c, err)
 	}
 	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {
 		if _, err := cost.ParseLimitOptions(bad, "eu-west-1"); !problem.Is(err, problem.Malformed) {
-			t.Errorf("ReadChoice(%v) = %v, want Malformed", bad, err)
+			t.Errorf("ParseLimitOptions(%v) = %v, want Malformed", bad, err)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
 	c := chosen("mx-central-1")
 	c.WorstDay = 12
 	if _, err := cost.DeriveLimits(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
-		t.Errorf("Derive($12 in mx-central-1) = %v, want a refusal that names the Region", err)
+		t.Errorf("DeriveLimits($12 in mx-central-1) = %v, want a refusal that names the Region", err)
 	}
 }
 
@@ -171,11 +171,11 @@ func TestPricesOfAnotherRegionAreMarkedAsDerived(t *testing.T) {
 	} {
 		got := cost.RegionPrices(region)
 		if (got.Basis == "") != (tt.basis == "") || !strings.Contains(got.Basis, tt.basis) || got.Prices[cost.WriteUnits].USD != tt.writes || got.Prices[cost.EdgeRequests].USD != tt.edges {
-			t.Errorf("PricesIn(%q) = %q, write units $%v, requests to CloudFront $%v", region, got.Basis, got.Prices[cost.WriteUnits].USD, got.Prices[cost.EdgeRequests].USD)
+			t.Errorf("RegionPrices(%q) = %q, write units $%v, requests to CloudFront $%v", region, got.Basis, got.Prices[cost.WriteUnits].USD, got.Prices[cost.EdgeRequests].USD)
 		}
 		for item, p := range got.Prices {
 			if p.USD < list.Prices[item].USD || p.USD > 1.8*list.Prices[item].USD {
-				t.Errorf("PricesIn(%q) of %s = $%v, in us-east-1 $%v", region, item, p.USD, list.Prices[item].USD)
+				t.Errorf("RegionPrices(%q) of %s = $%v, in us-east-1 $%v", region, item, p.USD, list.Prices[item].USD)
 			}
 		}
 	}

@@ -55,6 +55,6 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 		{Name: "unsold", Tenant: "acme", PriceProblem: "model: expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
-		t.Errorf("LookModels() (-want +got):\n%s", diff)
+		t.Errorf("ReadModels() (-want +got):\n%s", diff)
 	}
 }

@@ -65,30 +65,30 @@ func TestLookBelievesAHostThatProvesItself(t *testing.T) {
 	}
 	v := look(doctor.URLs{Public: honest.URL, FunctionURLs: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, OperatorKey: "vop_good"})
 	if v.Health.Status != 404 || v.Health.Code != "not_found" || v.Operator.Status != 200 || !v.IdentityProved || v.DirectAnswers["message"].Status != 404 {
-		t.Errorf("Look() at an honest host = %+v", v)
+		t.Errorf("AskHost() at an honest host = %+v", v)
 	}
 	if v := look(doctor.URLs{Public: liar.URL, Admin: liar.URL, OperatorKey: "vop_good"}); v.IdentityProved || v.Operator.Status != 200 || len(v.DirectAnswers) != 0 {
-		t.Errorf("Look() at a host that signs another challenge = %+v, want it not proved", v)
+		t.Errorf("AskHost() at a host that signs another challenge = %+v, want it not proved", v)
 	}
 	if v := look(doctor.URLs{Public: honest.URL, Admin: honest.URL, OperatorKey: "vop_bad"}); v.Operator.Status != 401 || v.IdentityProved {
-		t.Errorf("Look() with a wrong key = %+v, want 401", v)
+		t.Errorf("AskHost() with a wrong key = %+v, want 401", v)
 	}
 	if v := look(doctor.URLs{Public: honest.URL, Admin: honest.URL + "/elsewhere", OperatorKey: "vop_good"}); v.Operator.Status != 302 {
-		t.Errorf("Look() at a handler that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
+		t.Errorf("AskHost() at a handler that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
 	}
 	if v := look(doctor.URLs{Public: honest.URL, OperatorKey: "vop_good"}); v.Operator.Err == nil {
-		t.Errorf("Look() without an admin API = %+v, want an error", v)
+		t.Errorf("AskHost() without an admin API = %+v, want an error", v)
 	}
 	if v := look(doctor.URLs{Public: honest.URL}); !v.NoKey || v.Health.Status != 404 {
-		t.Errorf("Look() without a key = %+v, want health alone", v)
+		t.Errorf("AskHost() without a key = %+v, want health alone", v)
 	}
 	if v := look(doctor.URLs{}); !v.Absent {
-		t.Errorf("Look() at nothing = %+v, want absent", v)
+		t.Errorf("AskHost() at nothing = %+v, want absent", v)
 	}
 	honest.Close()
 	v = look(doctor.URLs{Public: honest.URL, FunctionURLs: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, OperatorKey: "vop_good"})
 	if v.Health.Err == nil || v.Operator.Err == nil || v.DirectAnswers["message"].Err == nil {
-		t.Errorf("Look() at a closed handler = %+v, want errors", v)
+		t.Errorf("AskHost() at a closed handler = %+v, want errors", v)
 	}
 	if strings.Contains(fmt.Sprint(v), "vop_good") {
 		t.Errorf("the visit holds the operator key: %v", v)
@@ -107,7 +107,7 @@ func TestLookReadsNoMoreThanItMust(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if v := doctor.AskHost(ctx, http.DefaultClient, doctor.URLs{Public: endless.URL}, rand.Reader); v.Health.Status != 200 {
-		t.Errorf("Look() at an endless answer = %+v, want its status", v)
+		t.Errorf("AskHost() at an endless answer = %+v, want its status", v)
 	}
 }
 
@@ -123,13 +123,13 @@ func TestToolsTellMissingFromOld(t *testing.T) {
 	})
 	want := []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "18.20.1"}, {Name: "npm", Missing: true}}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Tools() (-want +got):\n%s", diff)
+		t.Errorf("FindTools() (-want +got):\n%s", diff)
 	}
 	if got := doctor.FindTools(t.Context(), func(context.Context, string, ...string) (string, error) { return "", errors.New("exit 1") }); !got[0].Missing {
-		t.Errorf("Tools() of programs that fail = %+v, want them missing", got)
+		t.Errorf("FindTools() of programs that fail = %+v, want them missing", got)
 	}
 	if _, err := doctor.RunProgram(t.Context(), "no-such-program-of-ours"); !errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("Run() of no program = %v, want %v", err, exec.ErrNotFound)
+		t.Errorf("RunProgram() of no program = %v, want %v", err, exec.ErrNotFound)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestEachTemplateIsWrittenInEachLanguage(t *testing.T) {
 				return err == nil
 			}
 			if l, start := scaffold.FindLanguage(has); l.Program != a.Language.Program || start != a.Language.Start {
-				t.Errorf("%s: Find() = %s by %q, want %s by %q", what, l.Program, start, a.Language.Program, a.Language.Start)
+				t.Errorf("%s: FindLanguage() = %s by %q, want %s by %q", what, l.Program, start, a.Language.Program, a.Language.Start)
 			}
 		}
 	}
@@ -91,18 +91,18 @@ func TestInstalledPackagesAreUsed(t *testing.T) {
 		folder := map[string][]string{"node_modules": {"package.json"}, ".venv": {"agent.py", "requirements.txt"}}[installed]
 		has := func(file string) bool { return file == installed || slices.Contains(folder, file) }
 		if _, start := scaffold.FindLanguage(has); start != want {
-			t.Errorf("with %s: Find() = %q, want %q", installed, start, want)
+			t.Errorf("with %s: FindLanguage() = %q, want %q", installed, start, want)
 		}
 	}
 	if _, start := scaffold.FindLanguage(func(file string) bool { return file == "requirements.txt" }); start != "" {
-		t.Errorf("Find() of a folder without a program = %q", start)
+		t.Errorf("FindLanguage() of a folder without a program = %q", start)
 	}
 }
 
 func TestWrongNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Fox", "a/b", "..", "1x", "a b", strings.Repeat("a", 64), "füchse"} {
 		if _, err := scaffold.NewAgent(name, "basic", "go", 9321); !problem.Is(err, problem.Malformed) {
-			t.Errorf("Choose(%q) = %v, want a refusal", name, err)
+			t.Errorf("NewAgent(%q) = %v, want a refusal", name, err)
 		}
 	}
 }

@@ -75,18 +75,18 @@ func TestAStageIsFoundByEachOfItsURLs(t *testing.T) {
 	}
 	for _, url := range []string{"https://prod.example", "https://prod.example/", "https://admin.prod.example", "https://export.prod.example"} {
 		if got, err := r.FindByURL(url); err != nil || got.Stage != "prod" {
-			t.Errorf("ByURL(%s) = %s, %v, want prod", url, got.Stage, err)
+			t.Errorf("FindByURL(%s) = %s, %v, want prod", url, got.Stage, err)
 		}
 	}
 	if _, err := r.FindByURL("https://elsewhere.example"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("ByURL() of no stage = %v, want NotFound", err)
+		t.Errorf("FindByURL() of no stage = %v, want NotFound", err)
 	}
 	must(t, os.WriteFile(filepath.Join(r.Dir, "bad.json"), []byte("{"), 0o600))
 	if got, err := r.FindByURL("https://dev.example"); err != nil || got.Stage != "dev" {
-		t.Errorf("ByURL() beside a damaged record = %s, %v, want dev", got.Stage, err)
+		t.Errorf("FindByURL() beside a damaged record = %s, %v, want dev", got.Stage, err)
 	}
 	if _, err := r.FindByURL("https://elsewhere.example"); !problem.Is(err, problem.Damaged) {
-		t.Errorf("ByURL() that only a damaged record might have = %v, want Damaged", err)
+		t.Errorf("FindByURL() that only a damaged record might have = %v, want Damaged", err)
 	}
 }
 

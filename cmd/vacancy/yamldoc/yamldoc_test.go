@@ -21,7 +21,7 @@ func TestADocumentOfYAMLIsTheJSONThatItSays(t *testing.T) {
 	} {
 		got, err := ToJSON([]byte(c.doc))
 		if err != nil || string(got) != c.want {
-			t.Errorf("%s: JSON() = %s, %v, want %s", name, got, err, c.want)
+			t.Errorf("%s: ToJSON() = %s, %v, want %s", name, got, err, c.want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 	} {
 		got, err := ToJSON([]byte(c.doc))
 		if !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), c.want) {
-			t.Errorf("%s: JSON() = %s, %v, want a refusal of %s", name, got, err, c.want)
+			t.Errorf("%s: ToJSON() = %s, %v, want a refusal of %s", name, got, err, c.want)
 		}
 	}
 }
@@ -67,7 +67,7 @@ func FuzzADocumentIsJSONOrRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		got, err := ToJSON(doc)
 		if err == nil && !json.Valid(got) {
-			t.Errorf("JSON(%q) = %q, want JSON", doc, got)
+			t.Errorf("ToJSON(%q) = %q, want JSON", doc, got)
 		}
 	})
 }

@@ -596,7 +596,7 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTaskID(e.Hash())}
 	message := r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID
 	if err := workers.Tasks.RunQueued(t.Context(), message); !errors.Is(err, task.ErrFullForAccount) {
-		t.Fatalf("Work() = %v, want no room for the account", err)
+		t.Fatalf("RunQueued() = %v, want no room for the account", err)
 	}
 	c.skip.Add(int64(call.MaxQueued + time.Second))
 	must(c.t, workers.Tasks.RunQueued(t.Context(), message))

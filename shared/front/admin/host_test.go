@@ -64,7 +64,7 @@ func TestAProofIsNoOtherSignedThing(t *testing.T) {
 	host := admin.Host{ID: identity.ID{1}, URL: "https://x"}
 	got := string(host.ProofBytes("abc"))
 	if want := "vacancy-host-proof/1\x1f" + host.ID.String() + "\x1fhttps://x\x1fabc"; got != want {
-		t.Errorf("Proof() = %q, want %q", got, want)
+		t.Errorf("ProofBytes() = %q, want %q", got, want)
 	}
 	entry := logbook.Entry{Kind: "vacancy-host-proof/1", Time: at, Payload: []byte(`{}`)}
 	if strings.HasPrefix(string(entry.AppendSignedBytes(nil)), "vacancy-host-proof/1\x1f"+host.ID.String()) {

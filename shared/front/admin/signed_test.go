@@ -254,7 +254,7 @@ func TestTheHandlerForParentsHasNothingElse(t *testing.T) {
 		"/v1/admin/vacants//children": false, "/v1/admin/vacants/children": false, "/v1/admin/vacants": false, "/v1/admin/vacants/ab/manifest": false,
 	} {
 		if got := admin.IsChildrenPath(path); got != want {
-			t.Errorf("ChildrenPath(%s) = %t, want %t", path, got, want)
+			t.Errorf("IsChildrenPath(%s) = %t, want %t", path, got, want)
 		}
 	}
 }

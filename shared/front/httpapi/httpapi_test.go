@@ -85,7 +85,7 @@ func TestBodiesAreRefusedByMediaTypeEncodingAndSize(t *testing.T) {
 		}
 		b, err := httpapi.ReadBody(httptest.NewRecorder(), r, 10)
 		if tt.want == 0 && (err != nil || string(b) != tt.body) || tt.want != 0 && !problem.Is(err, tt.want) {
-			t.Errorf("Body(%q, %q) = %q, %v, want kind %v", tt.media, tt.encoding, b, err, tt.want)
+			t.Errorf("ReadBody(%q, %q) = %q, %v, want kind %v", tt.media, tt.encoding, b, err, tt.want)
 		}
 	}
 }

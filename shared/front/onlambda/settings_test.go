@@ -54,7 +54,7 @@ func TestAFunctionReadsItsVariablesAndNoOthers(t *testing.T) {
 	for _, f := range functions.All() {
 		got := map[string]bool{}
 		if _, err := ReadSettings(f, func(name string) string { got[name] = true; return full()[name] }); err != nil {
-			t.Errorf("Read(%s) = %v", f.Name, err)
+			t.Errorf("ReadSettings(%s) = %v", f.Name, err)
 		}
 		want := map[string]bool{}
 		for _, name := range f.Variables() {
@@ -91,10 +91,10 @@ func TestEachVariableHasItsMember(t *testing.T) {
 		},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
+		t.Errorf("ReadSettings() = %v (-want +got):\n%s", err, diff)
 	}
 	if got, err := read(functions.Gateway, full()); err != nil || got.BookingPrice != money.Dollar/2 {
-		t.Errorf("Read(gateway) = %+v, %v, want a booking price of %d", got, err, money.Dollar/2)
+		t.Errorf("ReadSettings(gateway) = %+v, %v, want a booking price of %d", got, err, money.Dollar/2)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestOptionalToolsMayBeMissing(t *testing.T) {
 	got, err := read(functions.Admin, env)
 	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.TableNames{Rows: "rows", Docs: "docs"}, SealKey: hexKey, TaskQueueURL: tasksURL}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
+		t.Errorf("ReadSettings() = %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestEachVariableThatIsWrongIsNamed(t *testing.T) {
 		}
 		_, err := read(f, env)
 		if !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) || strings.Count(err.Error(), "expected") != 1 {
-			t.Errorf("Read(%s=%q) = %v, want it to say once: %s", tt.name, tt.value, err, tt.says)
+			t.Errorf("ReadSettings(%s=%q) = %v, want it to say once: %s", tt.name, tt.value, err, tt.says)
 		}
 	}
 }
@@ -219,20 +219,20 @@ func TestEverythingThatIsWrongIsToldAtOnceAndNoSecret(t *testing.T) {
 	}
 	_, err := read(functions.Admin, env)
 	if err == nil {
-		t.Fatal("Read() = nil")
+		t.Fatal("ReadSettings() = nil")
 	}
 	for name := range env {
 		if !strings.Contains(err.Error(), name+": expected ") {
-			t.Errorf("Read() does not name %s:\n%v", name, err)
+			t.Errorf("ReadSettings() does not name %s:\n%v", name, err)
 		}
 	}
 	for _, name := range []string{"VACANCY_SEAL_KEY", "VACANCY_EDGE_SECRET", "VACANCY_EDGE_SECRET_BEFORE"} {
 		if strings.Contains(err.Error(), env[name]) {
-			t.Errorf("Read() shows %s:\n%v", name, err)
+			t.Errorf("ReadSettings() shows %s:\n%v", name, err)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("Read() takes several lines:\n%v", err)
+		t.Errorf("ReadSettings() takes several lines:\n%v", err)
 	}
 }
 

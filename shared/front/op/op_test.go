@@ -152,7 +152,7 @@ func TestASegmentOfDotsIsNoWayUp(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "..."} {
 		path, err := everything.PathFor(request{Name: name})
 		if err != nil || strings.Contains(path, "/"+name+"/") {
-			t.Errorf("At(%q) = %s, %v", name, path, err)
+			t.Errorf("PathFor(%q) = %s, %v", name, path, err)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestOffIsAWordOfFlags(t *testing.T) {
 		t.Error("Read(off) = nil, want it refused")
 	}
 	if got, want := rate.ExpectedValue()+"; "+rate.ExpectedFlagValue(), "tokens-per-second:burst such as 20:40, or nothing for no limit; tokens-per-second:burst such as 20:40, or off"; got != want {
-		t.Errorf("Expects() = %s, want %s", got, want)
+		t.Errorf("ExpectedValue() = %s, want %s", got, want)
 	}
 	if fee := row(t, "fee"); fee.ReadFlag(setting.OffValue, &v) == nil {
 		t.Error("--fee=off is accepted")
@@ -128,7 +128,7 @@ func TestWhoReadsASetting(t *testing.T) {
 	}
 	for command, want := range map[string]bool{"serve": true, "dev": true, "a2a serve": true, "a2a": false, "": false} {
 		if got := row(t, "modelBudget").HasFlag(command); got != want {
-			t.Errorf("FlagOf(%q) = %v, want %v", command, got, want)
+			t.Errorf("HasFlag(%q) = %v, want %v", command, got, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func lines(t *testing.T, r *standalone.JournalReader) (all []string) {
 func TestAJournalIsKeptAsLongAsTexts(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	if _, err := standalone.OpenJournalReader(dir, c.now()); !problem.Is(err, problem.NotFound) {
-		t.Errorf("ReadJournal() of nothing = %v, want not found", err)
+		t.Errorf("OpenJournalReader() of nothing = %v, want not found", err)
 	}
 	for day := range 4 {
 		j, err := standalone.OpenJournal(dir, c.now)

@@ -130,7 +130,7 @@ func TestABaseIsHTTPSOrThisMachine(t *testing.T) {
 	} {
 		base, ok := standalone.ParseBaseURL(s)
 		if ok != (want != "") || ok && base.String() != want {
-			t.Errorf("ParseBase(%q) = %v, %t; want %q", s, base, ok, want)
+			t.Errorf("ParseBaseURL(%q) = %v, %t; want %q", s, base, ok, want)
 		}
 	}
 }

@@ -113,9 +113,9 @@ func TestCertificatesThatCannotBeUsedAreRefusedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := files.CheckHostname("agents.example.org"); err != nil {
-		t.Errorf("Check() of its name = %v", err)
+		t.Errorf("CheckHostname() of its name = %v", err)
 	}
 	if err := files.CheckHostname("other.example.org"); !problem.Is(err, problem.Usage) {
-		t.Errorf("Check() of another name = %v, want a usage error", err)
+		t.Errorf("CheckHostname() of another name = %v, want a usage error", err)
 	}
 }

@@ -160,7 +160,7 @@ func TestDataAreCopiedUpgradedAndTold(t *testing.T) {
 	o := newOldHost(t)
 	old := o.bytes()
 	if info, err := standalone.InspectData(o.dir); err != nil || info.Format != 3 || info.IsCurrent() || !strings.Contains(info.UpgradeMessage(), "its data have format 3: the next start copies them and upgrades them to format 4") {
-		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.UpgradeMessage())
+		t.Errorf("InspectData() = %+v, %v: %s", info, err, info.UpgradeMessage())
 	}
 	host := o.open()
 	if _, err := host.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "shop"); err != nil {
@@ -183,7 +183,7 @@ func TestDataAreCopiedUpgradedAndTold(t *testing.T) {
 		t.Errorf("the copy has mode %v, %v", info.Mode(), err)
 	}
 	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() || info.UpgradeMessage() != "" || info.Last == nil || info.Last.Previous != 1 {
-		t.Errorf("Inspect() = %+v, %v", info, err)
+		t.Errorf("InspectData() = %+v, %v", info, err)
 	}
 
 	// The next start upgrades nothing, and another upgrade keeps the copy of the first.
@@ -213,7 +213,7 @@ func TestDocumentsOfTodaysFileAreCopiedAndUpgraded(t *testing.T) {
 		t.Errorf("copies %v", got)
 	}
 	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() {
-		t.Errorf("Inspect() = %+v, %v", info, err)
+		t.Errorf("InspectData() = %+v, %v", info, err)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 	}
 	must(t, os.WriteFile(seal, key, 0o600))
 	if info, err := standalone.InspectData(o.dir); err != nil || !info.Interrupted || !strings.Contains(info.UpgradeMessage(), "the next start completes it") {
-		t.Errorf("Inspect() = %+v, %v", info, err)
+		t.Errorf("InspectData() = %+v, %v", info, err)
 	}
 	o.config.NoUpgrade = true
 	o.refused(problem.Conflict, "is incomplete")
@@ -272,7 +272,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 		t.Errorf("copies %v, want one", got)
 	}
 	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() {
-		t.Errorf("Inspect() = %+v, %v", info, err)
+		t.Errorf("InspectData() = %+v, %v", info, err)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 	o.meta(bolt.Format + 1)
 	o.refused(problem.Conflict, "use a newer vacancy")
 	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsNewer() || !strings.Contains(info.UpgradeMessage(), "use a newer vacancy") {
-		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.UpgradeMessage())
+		t.Errorf("InspectData() = %+v, %v: %s", info, err, info.UpgradeMessage())
 	}
 	if len(o.copies()) != 0 {
 		t.Errorf("copies %v", o.copies())
@@ -331,7 +331,7 @@ func TestANewHostHasTheCurrentVersion(t *testing.T) {
 	host, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, NoUpgrade: true})
 	must(t, err)
 	if v, err := upgrade.ReadVersion(t.Context(), host.Store); err != nil || v.Version != upgrade.CurrentVersion || v.Previous != 0 {
-		t.Errorf("Read() = %+v, %v", v, err)
+		t.Errorf("ReadVersion() = %+v, %v", v, err)
 	}
 	must(t, host.Close())
 	if !standalone.IsEmpty(t.Context(), dir) {

@@ -31,10 +31,10 @@ func TestATenantHasOneAccount(t *testing.T) {
 	a, err := w.billing.FindAccount(t.Context(), "acme")
 	w.must(err)
 	if a.Shards != billing.DefaultShards || len(a.ID) != 64 {
-		t.Errorf("Find() = %+v", a)
+		t.Errorf("FindAccount() = %+v", a)
 	}
 	if byID, err := w.billing.FindAccount(t.Context(), a.ID); err != nil || !reflect.DeepEqual(byID, a) {
-		t.Errorf("Find(id) = %+v, %v", byID, err)
+		t.Errorf("FindAccount(id) = %+v, %v", byID, err)
 	}
 	for field, err := range map[string]error{
 		"shards": func() error { _, err := w.billing.OpenAccount(t.Context(), "b", 3); return err }(),
@@ -45,7 +45,7 @@ func TestATenantHasOneAccount(t *testing.T) {
 		}
 	}
 	_, err = w.billing.FindAccount(t.Context(), "nobody")
-	w.wantRefusal("Find() of nobody", err, problem.NotFound)
+	w.wantRefusal("FindAccount() of nobody", err, problem.NotFound)
 }
 
 func TestACreditIsMadeOnce(t *testing.T) {
@@ -92,7 +92,7 @@ func TestABalanceNeverFallsBelowZero(t *testing.T) {
 	_, _, err = w.billing.Adjust(t.Context(), a.ID, -5000, "k3", "spent")
 	w.must(err)
 	_, err = w.billing.SetCreditLine(t.Context(), a.ID, 4000, "")
-	w.wantRefusal("SetLine() below what is owed", err, problem.Conflict)
+	w.wantRefusal("SetCreditLine() below what is owed", err, problem.Conflict)
 	a, err = w.billing.SetCreditLine(t.Context(), a.ID, 4500, "")
 	w.must(err)
 	w.wantBalance(a, 100)

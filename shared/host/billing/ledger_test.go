@@ -176,7 +176,7 @@ func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	h := w.host()
 	e := c.next("hi")
 	accepted, out := h.AcceptForRun(t.Context(), identity.ID{}, e, call.Options{})
-	w.wantOutcome("Begin()", out, 0)
+	w.wantOutcome("AcceptForRun()", out, 0)
 	w.wantBalance(a, 5000)
 	next := w.host()
 	v := next.Directory.(call.SingleVacant)
@@ -610,7 +610,7 @@ func TestARefundAndALateAnswerAreNotBoth(t *testing.T) {
 		h := w.host()
 		c := w.linked(a, 0)
 		accepted, out := h.AcceptForRun(t.Context(), identity.ID{}, c.next("hi"), call.Options{})
-		w.wantOutcome("Begin()", out, 0)
+		w.wantOutcome("AcceptForRun()", out, 0)
 		w.clock.Advance(3 * time.Minute)
 		var all sync.WaitGroup
 		var answered call.Outcome

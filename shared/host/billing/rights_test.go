@@ -282,7 +282,7 @@ func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
 		if k.CanLink() != (c.want == 0) {
-			t.Errorf("MayLink() of %s = %t", what, k.CanLink())
+			t.Errorf("CanLink() of %s = %t", what, k.CanLink())
 		}
 		// A cap in the claim helps nobody: a key makes any number of links.
 		_, err = w.billing.LinkBy(t.Context(), &k, a.ID, w.caller().claim(a.ID, 5))

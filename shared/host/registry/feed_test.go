@@ -85,7 +85,7 @@ func TestPlacesInTheFeedSortLikeTimes(t *testing.T) {
 	last := ""
 	for _, at := range []time.Time{time.UnixMicro(0), time.UnixMicro(1), start, start.Add(time.Microsecond), start.AddDate(100, 0, 0)} {
 		if got := registry.FormatChangeKey(at); got <= last || len(got) != 16 {
-			t.Errorf("ChangeKeyAt(%v) = %s, want one above %s", at, got, last)
+			t.Errorf("FormatChangeKey(%v) = %s, want one above %s", at, got, last)
 		} else {
 			last = got
 		}

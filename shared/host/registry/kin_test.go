@@ -114,7 +114,7 @@ func TestAFlagAloneOpensNoChild(t *testing.T) {
 				t.Errorf("Manifest() = %t, %v; want Damaged", ok, err)
 			}
 			if _, err := r.ListChildManifests(t.Context(), key(1).ID(), 1); !problem.Is(err, problem.Damaged) {
-				t.Errorf("ChildrenIndex() = %v, want Damaged", err)
+				t.Errorf("ListChildManifests() = %v, want Damaged", err)
 			}
 			if _, err := r.Publish(t.Context(), publication(t, child, draft{})); !problem.Is(err, problem.Damaged) {
 				t.Errorf("Publish() = %v, want Damaged", err)
@@ -542,7 +542,7 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 	for name, from := range map[string]store.Store{"a host whose index lags": lagging{inner}, "a host as it is": inner} {
 		siblings, err := open(from, newClock()).ListChildManifests(t.Context(), key(1).ID(), 9)
 		if diff := cmp.Diff(idsOf(2, 4, 5, 6), childrenOf(siblings), byID); diff != "" || err != nil {
-			t.Errorf("ChildrenIndex() of %s = %v (-want +got):\n%s", name, err, diff)
+			t.Errorf("ListChildManifests() of %s = %v (-want +got):\n%s", name, err, diff)
 		}
 	}
 }
@@ -571,7 +571,7 @@ func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 		siblings, err := r.ListChildManifests(t.Context(), key(tt.of).ID(), tt.n)
 		must(t, err)
 		if diff := cmp.Diff(idsOf(tt.want...), childrenOf(siblings)); diff != "" {
-			t.Errorf("ChildrenIndex() of %s (-want +got):\n%s", name, diff)
+			t.Errorf("ListChildManifests() of %s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 		list, next, err := r.ListRevocations(t.Context(), "", 10)
 		want := []registry.RevocationRecord{{ID: k.ID(), Reason: reason, Time: start.UnixMilli(), Seq: 1, ActorSeq: 1, Hash: got[0].Hash}}
 		if diff := cmp.Diff(want, list); diff != "" || next != "" || err != nil {
-			t.Errorf("%s: Revocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
+			t.Errorf("%s: ListRevocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
 		}
 		// The key was never registered and cannot be registered.
 		if _, err := r.Publish(t.Context(), publication(t, k, draft{Seq: 2})); !problem.Is(err, problem.Revoked) {

@@ -85,7 +85,7 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.AwaitsProbe, g.IsListed())
 		}
 		if _, err := r.ProbeEndpoints(t.Context(), p.probe); err != nil {
-			t.Errorf("%s: Reach() = %v", step.fact, err)
+			t.Errorf("%s: ProbeEndpoints() = %v", step.fact, err)
 		}
 		if diff := cmp.Diff(step.want, p.probed); diff != "" {
 			t.Errorf("%s: probed (-want +got):\n%s", step.fact, diff)
@@ -116,7 +116,7 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	reach := func(want registry.ProbeResult) {
 		t.Helper()
 		if got, err := r.ProbeEndpoints(t.Context(), p.probe); got != want || err != nil {
-			t.Errorf("Reach() at %v = %+v, %v; want %+v", c.Now(), got, err, want)
+			t.Errorf("ProbeEndpoints() at %v = %+v, %v; want %+v", c.Now(), got, err, want)
 		}
 	}
 	publish(1)
@@ -150,7 +150,7 @@ func TestARevokedVacantIsNotReached(t *testing.T) {
 	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocationPut(t, k, 2, "stolen", event.RevokePayload))))
 	before := get(t, r, k.ID())
 	if got, err := r.ProbeEndpoints(t.Context(), p.probe); got != (registry.ProbeResult{}) || err != nil || len(p.probed) > 0 {
-		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
+		t.Errorf("ProbeEndpoints() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
 	}
 	if after := get(t, r, k.ID()); after.DocVersion != before.DocVersion || after.Status != registry.StatusRevoked {
 		t.Errorf("the registration is %s in version %d, want revoked in %d", after.Status, after.DocVersion, before.DocVersion)
@@ -177,10 +177,10 @@ func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 		return errors.New("no answer")
 	})
 	if want := (registry.ProbeResult{Unanswered: registry.MaxConcurrentProbes, HasMore: true}); first != want || err != nil {
-		t.Errorf("Reach() = %+v, %v; want %+v", first, err, want)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want %+v", first, err, want)
 	}
 	if second, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe); second != (registry.ProbeResult{Listed: more}) || err != nil {
-		t.Errorf("Reach() = %+v, %v; want the others listed", second, err)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want the others listed", second, err)
 	}
 }
 
@@ -236,13 +236,13 @@ func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 	before := everything(t, inner)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := r.ProbeEndpoints(ctx, func(context.Context, string) error { cancel(); return ctx.Err() }); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Reach() = %v, want Unavailable", err)
+		t.Errorf("ProbeEndpoints() = %v, want Unavailable", err)
 	}
 	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("changed (-before +after):\n%s", diff)
 	}
 	if got, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe); got.Listed != 1 || err != nil {
-		t.Errorf("Reach() = %+v, %v; want one listed", got, err)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want one listed", got, err)
 	}
 }
 
@@ -255,6 +255,6 @@ func TestADamagedEntryHoldsUpNoOther(t *testing.T) {
 	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
 	got, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe)
 	if !problem.Is(err, problem.Damaged) || got.Listed != 1 {
-		t.Errorf("Reach() = %+v, %v; want the damage said, and the other listed", got, err)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want the damage said, and the other listed", got, err)
 	}
 }

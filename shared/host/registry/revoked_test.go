@@ -35,7 +35,7 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 		home.docs = 0
 		got, err := r.AreRevoked(t.Context(), bad.ID(), good.ID(), other.ID())
 		if diff := cmp.Diff(revoked, got); err != nil || diff != "" || home.docs != reads {
-			t.Errorf("AnyRevoked() = %v, %d reads, want %d (-want +got):\n%s", err, home.docs, reads, diff)
+			t.Errorf("AreRevoked() = %v, %d reads, want %d (-want +got):\n%s", err, home.docs, reads, diff)
 		}
 	}
 	want(1, false, false, false)
@@ -45,7 +45,7 @@ func TestCheckingManyRevocationsIsOneRead(t *testing.T) {
 	want(3, true, false, true)
 	all, next, err := r.ListRevocations(t.Context(), "", 10)
 	if err != nil || len(all) != 2 || next != "" {
-		t.Errorf("Revocations() = %d, %v, want the two and not their list", len(all), err)
+		t.Errorf("ListRevocations() = %d, %v, want the two and not their list", len(all), err)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	alike := bad.ID()
 	alike[31] ^= 1
 	if got, err := r.AreRevoked(t.Context(), alike, bad.ID()); err != nil || got[0] || !got[1] {
-		t.Errorf("AnyRevoked() of one alike and of it = %v, %v, want false, true", got, err)
+		t.Errorf("AreRevoked() of one alike and of it = %v, %v, want false, true", got, err)
 	}
 	id := bad.ID()
 	full := append([]byte{1, 0}, id[:8]...)
@@ -77,7 +77,7 @@ func TestAListOfRevocationsOnlyEverLeavesOpenWhatItIsNotSureOf(t *testing.T) {
 	}
 	got, err := r.AreRevoked(t.Context(), key(2).ID(), key(3).ID(), bad.ID(), key(4).ID())
 	if diff := cmp.Diff([]bool{true, true, true, false}, got); err != nil || diff != "" {
-		t.Errorf("AnyRevoked() = %v (-want +got):\n%s", err, diff)
+		t.Errorf("AreRevoked() = %v (-want +got):\n%s", err, diff)
 	}
 	// The filter still rules out almost all other ids. Otherwise every call would pay for another
 	// read.
@@ -101,7 +101,7 @@ func TestAListOfRevocationsThatIsDamagedAcceptsNobody(t *testing.T) {
 		inner := memory.New()
 		must(t, inner.Commit(t.Context(), store.Put{Key: registry.RevokedListKey(), WriteID: store.WriteID{1}, Data: data}))
 		if got, err := open(inner, newClock()).AreRevoked(t.Context(), identity.ID{9}); err == nil {
-			t.Errorf("AnyRevoked() by a list that is %s = %v, want an error", name, got)
+			t.Errorf("AreRevoked() by a list that is %s = %v, want an error", name, got)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 			inner, r = memory.New(), open(inner, newClock())
 			err = probe(t.Context(), endpoint)
 			if reached, failed := r.ProbeEndpoints(t.Context(), probe); reached.Unanswered != 1 || reached.Listed > 0 || failed != nil {
-				t.Errorf("Reach() of %s = %+v, %v; want one silent", endpoint, reached, failed)
+				t.Errorf("ProbeEndpoints() of %s = %+v, %v; want one silent", endpoint, reached, failed)
 			}
 			r = open(inner, newClock())
 		}
@@ -91,7 +91,7 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
 	reached, err := r.ProbeEndpoints(t.Context(), registry.NewProbe(outbound.New(outbound.Options{Resolver: known})))
 	if reached.Unanswered != 1 || err != nil {
-		t.Errorf("Reach() = %+v, %v; want it silent", reached, err)
+		t.Errorf("ProbeEndpoints() = %+v, %v; want it silent", reached, err)
 	}
 	if g := get(t, r, key(1).ID()); g.IsListed() {
 		t.Error("the vacant is listed")
@@ -120,6 +120,6 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 		probed = append(probed, endpoint)
 		return nil
 	}); err != nil || probed != nil {
-		t.Errorf("Reach() = %v and probed %v, want none", err, probed)
+		t.Errorf("ProbeEndpoints() = %v and probed %v, want none", err, probed)
 	}
 }

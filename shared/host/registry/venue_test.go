@@ -60,7 +60,7 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 		t.Helper()
 		g, ok, err := r.FindVenue(t.Context(), slug)
 		if err != nil || ok != (want != nil) || ok && g.ID != *want {
-			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
+			t.Errorf("FindVenue(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
 		}
 	}
 	must(t, set(0, "warung"))
@@ -125,7 +125,7 @@ func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 		t.Error(err)
 	}
 	if g, ok, err := r.FindVenue(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
-		t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
+		t.Errorf("FindVenue() = %v, %t, %v", g.ID, ok, err)
 	}
 }
 

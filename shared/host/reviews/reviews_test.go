@@ -71,7 +71,7 @@ func TestWhoMayNotReview(t *testing.T) {
 	asker := f.key()
 	waits := f.sign(asker, shop)
 	if out := f.Calls.AcceptForResume(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil || out.State != call.Pending {
-		t.Fatalf("Accept() = %+v, want a call without an answer", out)
+		t.Fatalf("AcceptForResume() = %+v, want a call without an answer", out)
 	}
 	none := f.rate(answered, 1, func(r *review.Record) { r.CallHash = identity.Hash{} })
 	f.refused(none, problem.NoMatchingCall, "without a call")

@@ -25,7 +25,7 @@ func TestArtifactsAreTheFilesOfAText(t *testing.T) {
 		"\xff src/a":                            {"src/a"},
 	} {
 		if got := FindArtifacts(text); !slices.Equal(got, want) {
-			t.Errorf("Artifacts(%q) = %q, want %q", text, got, want)
+			t.Errorf("FindArtifacts(%q) = %q, want %q", text, got, want)
 		}
 	}
 	for path, want := range map[string]bool{"../../etc/x.md": true, "/etc/y.md": true, "src/../z": true, "src/a..b": false, ".vault/a.md": false} {

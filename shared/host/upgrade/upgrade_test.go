@@ -243,7 +243,7 @@ func (h *host) works() {
 	}
 	for name, want := range map[string]bool{"Shop": true, "clerk": true, "left": true, "shop": false} {
 		if _, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name); (err == nil) != want {
-			h.Errorf("ByName(%s) = %v", name, err)
+			h.Errorf("GetByName(%s) = %v", name, err)
 		}
 	}
 	if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Asker: vacants.TenantAsker("eve"), Tenant: "eve", Name: "SOLD", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
@@ -328,10 +328,10 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 		h.OpenHost("http://127.0.0.1:8080")
 		for name, id := range before {
 			if r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name); err != nil || r.ID != id {
-				t.Errorf("%v: ByName(%s) = %s, %v, want %s", names, name, r.ID, err, id)
+				t.Errorf("%v: GetByName(%s) = %s, %v, want %s", names, name, r.ID, err, id)
 			}
 			if r, ok, err := h.Vacants.FindCachedByName(h.Ctx, name); err != nil || !ok || r.ID != id {
-				t.Errorf("%v: ShowNamed(%s) = %s, %t, %v", names, name, r.ID, ok, err)
+				t.Errorf("%v: FindCachedByName(%s) = %s, %t, %v", names, name, r.ID, ok, err)
 			}
 		}
 		for _, name := range []string{"SHOp", "shop", "Shop"} {

@@ -85,7 +85,7 @@ func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 		}
 	}
 	if open, err := v.ListOpen(t.Context(), 10); err != nil || len(open) != 0 {
-		t.Errorf("Open() = %v, %v, want none", open, err)
+		t.Errorf("ListOpen() = %v, %v, want none", open, err)
 	}
 }
 

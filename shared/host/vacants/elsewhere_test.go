@@ -31,7 +31,7 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
 	}
 	if gone, err := v.Registry.AreRevoked(t.Context(), id); err != nil || !gone[0] {
-		t.Errorf("AnyRevoked() = %v, %v, want that calls are refused", gone, err)
+		t.Errorf("AreRevoked() = %v, %v, want that calls are refused", gone, err)
 	}
 	r, receipt, err := v.Revoke(t.Context(), id, "lost")
 	if err != nil || !receipt.Replayed || r.State != lifecycle.Sunk {

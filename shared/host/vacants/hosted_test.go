@@ -404,13 +404,13 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	open, closed := create(t, v, "open"), create(t, v, "closed")
 	do(t, v, closed.ID, "sink")
 	if n, err := v.UpdateCardURLs(t.Context()); n != 0 || err != nil {
-		t.Errorf("Rebase() at the same URL = %d, %v, want 0", n, err)
+		t.Errorf("UpdateCardURLs() at the same URL = %d, %v, want 0", n, err)
 	}
 	at.t = at.t.Add(time.Hour)
 	moved := host(t, s, va, at.now, "https://vacancy.example/base/")
 	for _, want := range []int{1, 0} {
 		if n, err := moved.UpdateCardURLs(t.Context()); n != want || err != nil {
-			t.Errorf("Rebase() = %d, %v, want %d", n, err, want)
+			t.Errorf("UpdateCardURLs() = %d, %v, want %d", n, err, want)
 		}
 	}
 	r := get(t, moved, open.ID)
@@ -440,9 +440,9 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 	}
 	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: forged}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").UpdateCardURLs(t.Context())
-	wantKind(t, "Rebase()", err, problem.Damaged)
+	wantKind(t, "UpdateCardURLs()", err, problem.Damaged)
 	if n != 0 {
-		t.Errorf("Rebase() = %d, want nothing signed", n)
+		t.Errorf("UpdateCardURLs() = %d, want nothing signed", n)
 	}
 }
 
@@ -453,9 +453,9 @@ func TestFailedVacantDoesNotBlockOtherCards(t *testing.T) {
 	d, _ := s.Doc(t.Context(), vacants.RecordKey(a.ID))
 	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}))
 	n, err := host(t, s, va, at.now, "https://vacancy.example").UpdateCardURLs(t.Context())
-	wantKind(t, "Rebase()", err, problem.Damaged)
+	wantKind(t, "UpdateCardURLs()", err, problem.Damaged)
 	if n != 1 {
-		t.Errorf("Rebase() = %d, want the other vacant's card signed", n)
+		t.Errorf("UpdateCardURLs() = %d, want the other vacant's card signed", n)
 	}
 }
 

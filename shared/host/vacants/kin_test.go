@@ -274,7 +274,7 @@ func TestSpawnRefusals(t *testing.T) {
 		}
 	}
 	if _, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "newborn"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("ByName() of what was refused = %v, want not found", err)
+		t.Errorf("GetByName() of what was refused = %v, want not found", err)
 	}
 	grand, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: child.ID, Path: "D2", Name: "grandkid", Tools: []string{"b"}})
 	if err != nil || !grand.Closed || cmp.Diff([]string{"b"}, m.Tools()) != "" || cmp.Diff([]string{"a"}, m.RemovedTools) != "" {
@@ -428,7 +428,7 @@ func TestFiveDelegationsAtOnceLeaveTwoLogbooksThatVerify(t *testing.T) {
 		wg.Go(func() {
 			for i := range 10 {
 				if _, err := delegateToKid(context.Background(), []*vacants.Directory{v, other}[i%2], parent.ID); err != nil {
-					t.Errorf("Entries() = %v", err)
+					t.Errorf("AppendEntries() = %v", err)
 				}
 			}
 		})
@@ -491,7 +491,7 @@ func TestDeletionIsTheLastEntry(t *testing.T) {
 	id := create(t, v, "demo").ID
 	do(t, v, id, "sink", "archive", "delete")
 	err := v.AppendEntries(t.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindAggregate, Payload: logbook.Aggregation{}.Payload()}, vacants.LogEntry{})
-	wantKind(t, "Entries()", err, problem.Gone)
+	wantKind(t, "AppendEntries()", err, problem.Gone)
 	wantKind(t, "Sign()", v.WithSigner(t.Context(), id, func(identity.Signer) error { return nil }), problem.Gone)
 	wantKind(t, "Sign() of nobody", v.WithSigner(t.Context(), identity.ID{1}, func(identity.Signer) error { return nil }), problem.NotFound)
 }
@@ -517,7 +517,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	wantKind(t, "TakeManifest() that opens it", v.StoreManifest(t.Context(), m), problem.Conflict)
 	moved := host(t, s, va, newClock().now, "https://vacancy.example")
 	if _, err := moved.UpdateCardURLs(t.Context()); err != nil {
-		t.Errorf("Rebase() = %v", err)
+		t.Errorf("UpdateCardURLs() = %v", err)
 	}
 	r := get(t, moved, child.ID)
 	g, _, err := moved.Registry.Get(t.Context(), child.ID)
@@ -525,7 +525,7 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 		t.Errorf("in the end it is %s, closed %t, %s, %v", r.State, r.Closed, g.Visibility, err)
 	}
 	if open, err := moved.ListOpen(t.Context(), 5); err != nil || len(open) != 1 || open[0] == child.ID {
-		t.Errorf("Open() = %v, %v, want the parent alone", open, err)
+		t.Errorf("ListOpen() = %v, %v, want the parent alone", open, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
 }
@@ -540,7 +540,7 @@ func TestMovedHostKeepsAClosedChildHidden(t *testing.T) {
 		t.Fatalf("TakeManifest() = %v, closed %t", err, r.Closed)
 	}
 	if n, err := host(t, s, va, newClock().now, "https://vacancy.example").UpdateCardURLs(t.Context()); n != 1 || err != nil {
-		t.Errorf("Rebase() = %d, %v, want 1", n, err)
+		t.Errorf("UpdateCardURLs() = %d, %v, want 1", n, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
 	if g, _, err := v.Registry.Get(t.Context(), id); err != nil || g.SignedVisibility != lifecycle.Hidden {

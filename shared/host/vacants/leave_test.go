@@ -220,7 +220,7 @@ func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 		t.Errorf("HostID() = %s, %v, want %s", id, err, key.ID())
 	}
 	if self, err := v.HostSigner(t.Context()); err != nil || self.ID() != key.ID() {
-		t.Errorf("Self() = %v, %v, want %s", self, err, key.ID())
+		t.Errorf("HostSigner() = %v, %v, want %s", self, err, key.ID())
 	}
 	if d, err := s.Doc(t.Context(), vacants.HostIdentityKey()); err != nil || d.Version != 0 {
 		t.Errorf("a software identity was made beside it: %d, %v", d.Version, err)

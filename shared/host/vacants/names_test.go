@@ -224,7 +224,7 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 							return
 						}
 						if r, err := n.GetByName(t.Context(), vacants.OperatorAsker(), name); err != nil || r.Tenant != taker.tenant || r.IsDeleted() {
-							t.Errorf("ByName(%s) = %v of %q, %v", name, r, r.Tenant, err)
+							t.Errorf("GetByName(%s) = %v of %q, %v", name, r, r.Tenant, err)
 						}
 						if got := strings.ToLower(n.reserved("acme")); slices.Contains(strings.Fields(got), "shop") {
 							t.Errorf("reserved for acme, though in use: %q", got)
@@ -254,11 +254,11 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	for name, tenant := range map[string]string{"SHOP": "acme", "shop": "eve"} {
 		r, ok, err := n.FindCachedByName(t.Context(), name)
 		if err != nil || !ok || r.Name != name || r.Tenant != tenant {
-			t.Errorf("ShowNamed(%s) = %v, %t, %v", name, r, ok, err)
+			t.Errorf("FindCachedByName(%s) = %v, %t, %v", name, r, ok, err)
 		}
 	}
 	if _, ok, err := n.FindCachedByName(t.Context(), "Shop"); ok || err != nil {
-		t.Errorf("ShowNamed(Shop) = %t, %v, want none", ok, err)
+		t.Errorf("FindCachedByName(Shop) = %t, %v, want none", ok, err)
 	}
 	// Both tenants give it up. From then on the name is the operator's to give away.
 	for name, to := range map[string]string{"SHOP": "x", "shop": "y"} {
@@ -323,11 +323,11 @@ func TestAVacantIsRenamedToAnotherCaseOfItsName(t *testing.T) {
 	for _, name := range []string{"Shop", "SHOP", "shop"} {
 		must(t, n.rename(r, name))
 		if got, err := n.GetByName(t.Context(), vacants.OperatorAsker(), name); err != nil || got.ID != r.ID {
-			t.Errorf("ByName(%s) = %v, %v", name, got, err)
+			t.Errorf("GetByName(%s) = %v, %v", name, got, err)
 		}
 	}
 	if _, err := n.GetByName(t.Context(), vacants.OperatorAsker(), "Shop"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("ByName(Shop) = %v, want none", err)
+		t.Errorf("GetByName(Shop) = %v, want none", err)
 	}
 	if got := n.reserved("acme"); got != "" {
 		t.Errorf("reserved: %q", got)
@@ -361,7 +361,7 @@ func TestAReleasedNameIsForEverybody(t *testing.T) {
 				t.Errorf("the host lists %q, before it listed %q", after, all)
 			}
 			if _, err := n.GetByName(t.Context(), vacants.OperatorAsker(), "Shop"); !problem.Is(err, problem.NotFound) {
-				t.Errorf("ByName() = %v, want none", err)
+				t.Errorf("GetByName() = %v, want none", err)
 			}
 			if _, err := n.ReleaseName(t.Context(), "shop"); !problem.Is(err, problem.NotFound) {
 				t.Errorf("ReleaseName() again = %v, want not found", err)
@@ -606,7 +606,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 				must(t, prepare(n))
 				before, _ := n.GetByName(t.Context(), vacants.OperatorAsker(), "a")
 				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
-					t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
+					t.Errorf("FindVenue() = %v, %t, %v", g.ID, ok, err)
 				}
 				other := n.must(taker.tenant, "b")
 				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, Venue: slug("shop")})
@@ -614,7 +614,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 					t.Fatalf("Publish() = %v, want success: %t", err, taker.may)
 				}
 				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
-					t.Errorf("VenueOf() = %v, %t, %v, want %v", g.ID, ok, err, other.ID)
+					t.Errorf("FindVenue() = %v, %t, %v, want %v", g.ID, ok, err, other.ID)
 				}
 			})
 		}

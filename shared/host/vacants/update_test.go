@@ -34,7 +34,7 @@ func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 		t.Errorf("the same again = %v, changed %v; want nothing done", err, again.ChangedAt)
 	}
 	if _, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "demo"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("ByName() of the old name = %v, want not found", err)
+		t.Errorf("GetByName() of the old name = %v, want not found", err)
 	}
 	if other := create(t, v, "demo"); other.ID == id {
 		t.Error("the old name still leads to the vacant")
@@ -123,14 +123,14 @@ func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	}
 	r := create(t, v, "demo")
 	if found, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "demo"); err != nil || found.ID != r.ID || found.State != lifecycle.Local {
-		t.Errorf("ByName() = %v, %v; want the new vacant", found, err)
+		t.Errorf("GetByName() = %v, %v; want the new vacant", found, err)
 	}
 	all, err := everyRecord(t, v)
 	if err != nil || len(all) != 2 || all[0].ID != r.ID || all[1].ID != key.ID() {
 		t.Errorf("ListAll() = %v, %v; want the new vacant and the tombstone", all, err)
 	}
 	if shown, ok, err := v.FindCachedByName(t.Context(), "demo"); err != nil || !ok || shown.ID != r.ID {
-		t.Errorf("ShowNamed() = %v, %t, %v; want the new vacant", shown, ok, err)
+		t.Errorf("FindCachedByName() = %v, %t, %v; want the new vacant", shown, ok, err)
 	}
 	wantWhole(t, s, v, key.ID())
 }

@@ -365,15 +365,15 @@ func TestPathsAreNormal(t *testing.T) {
 	} {
 		got, err := workspace.NormalizePath(path)
 		if got != want || (err == nil) != (want != "") {
-			t.Errorf("CheckPath(%.20q) = %q, %v, want %q", path, got, err, want)
+			t.Errorf("NormalizePath(%.20q) = %q, %v, want %q", path, got, err, want)
 		}
 		if err != nil && problem.AsError(err).Field != "path" {
-			t.Errorf("CheckPath(%.20q) = %v, want an error about the path", path, err)
+			t.Errorf("NormalizePath(%.20q) = %v, want an error about the path", path, err)
 		}
 	}
 	for _, name := range []string{"Main", "a/b", "..", "-a", "a~1", "a\n", strings.Repeat("a", 33), "ä"} {
 		if _, err := workspace.ResolveRef(nil, name); !problem.Is(err, problem.Malformed) {
-			t.Errorf("RefOf(%q) = %v", name, err)
+			t.Errorf("ResolveRef(%q) = %v", name, err)
 		}
 	}
 }
@@ -743,7 +743,7 @@ func TestARemovedWorkspaceHasNoKeyAndNoFiles(t *testing.T) {
 		t.Errorf("Read() = %v, want NotFound", err)
 	}
 	if err := w.RemoveWorkspace(t.Context(), main); !problem.Is(err, problem.NotFound) {
-		t.Errorf("Remove() = %v, want NotFound", err)
+		t.Errorf("RemoveWorkspace() = %v, want NotFound", err)
 	}
 	if found := w.verify(); found != nil {
 		t.Errorf("verify found %v before the sweep", found)
@@ -945,7 +945,7 @@ func TestTestKeysHaveOneWorkspace(t *testing.T) {
 	} {
 		got, err := workspace.ResolveRef(tt.payer, tt.name)
 		if tt.kind == 0 && (err != nil || got != tt.want) || tt.kind != 0 && !problem.Is(err, tt.kind) {
-			t.Errorf("RefOf(%+v, %q) = %+v, %v", tt.payer, tt.name, got, err)
+			t.Errorf("ResolveRef(%+v, %q) = %+v, %v", tt.payer, tt.name, got, err)
 		}
 	}
 }

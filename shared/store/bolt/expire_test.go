@@ -25,7 +25,7 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 		}
 	}
 	if n, err := s.DeleteExpired(t.Context(), now, 10); n != 0 || err != nil {
-		t.Fatalf("Expire() of a file without such documents = %d, %v", n, err)
+		t.Fatalf("DeleteExpired() of a file without such documents = %d, %v", n, err)
 	}
 	put("past", 0, now.Add(-time.Hour))
 	put("now", 0, now)
@@ -40,10 +40,10 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := s.DeleteExpired(t.Context(), now, 1); n != 1 || err != nil {
-		t.Fatalf("Expire(1) = %d, %v", n, err)
+		t.Fatalf("DeleteExpired(1) = %d, %v", n, err)
 	}
 	if n, err := s.DeleteExpired(t.Context(), now, 10); n != 2 || err != nil {
-		t.Fatalf("Expire(10) = %d, %v, want the other two", n, err)
+		t.Fatalf("DeleteExpired(10) = %d, %v, want the other two", n, err)
 	}
 	for r, want := range map[store.Range]int{{Partition: "p"}: 5, {Partition: "i", Index: true}: 4} {
 		left, _, err := s.Docs(t.Context(), r, 10, "")

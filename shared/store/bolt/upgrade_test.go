@@ -149,7 +149,7 @@ func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.St
 	}
 	expired, err := s.DeleteExpired(t.Context(), time.Unix(1e9, 0), 10)
 	if err != nil || expired != 1 {
-		t.Errorf("Expire() = %d, %v, want the document that is due", expired, err)
+		t.Errorf("DeleteExpired() = %d, %v, want the document that is due", expired, err)
 	}
 }
 

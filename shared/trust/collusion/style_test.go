@@ -265,12 +265,12 @@ func TestOnlyAStyleIsCentred(t *testing.T) {
 		"not a number": {3: math.NaN(), 15: 0}, "above 1": {3: 1.1, 15: 0}, "below 0": {3: -0.1, 15: 0},
 	} {
 		if got, err := collusion.CentreStyle(v); !problem.Is(err, problem.Damaged) {
-			t.Errorf("Centre(%s) = %v, %v, want Damaged", name, got, err)
+			t.Errorf("CentreStyle(%s) = %v, %v, want Damaged", name, got, err)
 		}
 	}
 	got, err := collusion.CentreStyle(make([]float64, collusion.FeatureCount))
 	if err != nil || got[featureConfidenceMean] != 0 || got[featureConfidenceSpread] != 0 || got[featureToolCalls] != 0 {
-		t.Errorf("Centre() without confidence and tools = %v, %v, want no difference in them", got, err)
+		t.Errorf("CentreStyle() without confidence and tools = %v, %v, want no difference in them", got, err)
 	}
 }
 
@@ -284,7 +284,7 @@ func FuzzAnyTextHasAStyle(f *testing.F) {
 			t.Fatal(err)
 		}
 		if _, err := collusion.CentreStyle(v); err != nil {
-			t.Errorf("Centre(StyleVector(%q)) = %v, want nil", text, err)
+			t.Errorf("CentreStyle(StyleVector(%q)) = %v, want nil", text, err)
 		}
 	})
 }

@@ -496,7 +496,7 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 func TestDetectorsAreChosenByName(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
 	if d, err := gate.NewDetector(p); err != nil || d != (gate.ObservationDetector{}) {
-		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
+		t.Errorf("NewDetector(default) = %v, %v, want Observed", d, err)
 	}
 	p.Detector = gate.DetectorZeros
 	d, err := gate.NewDetector(p)
@@ -509,7 +509,7 @@ func TestDetectorsAreChosenByName(t *testing.T) {
 	}
 	p.Detector = "none"
 	if _, err := gate.NewDetector(p); err == nil {
-		t.Error("DetectorOf(none) = nil, want a refusal")
+		t.Error("NewDetector(none) = nil, want a refusal")
 	}
 }
 

@@ -86,7 +86,7 @@ func TestGraduationRequestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			r := v.request(t)
 			if diff := cmp.Diff(v.Input.Payload, string(r.SignedBytes())); diff != "" && !strings.HasPrefix(v.Name, "text changed") {
-				t.Errorf("SigningBytes() (-want +got):\n%s", diff)
+				t.Errorf("SignedBytes() (-want +got):\n%s", diff)
 			}
 			err := r.Verify()
 			if text := "graduation request signatures did not verify"; v.Expect.Message == text {

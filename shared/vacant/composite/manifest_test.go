@@ -73,7 +73,7 @@ func TestManifestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 		t.Run(v.Name, func(t *testing.T) {
 			m := v.manifest(t)
 			if diff := cmp.Diff(v.Expect.SigningPayload, string(m.SignedBytes())); diff != "" {
-				t.Errorf("SigningBytes() (-want +got):\n%s", diff)
+				t.Errorf("SignedBytes() (-want +got):\n%s", diff)
 			}
 			err := m.Verify()
 			if v.Expect.Verifies {

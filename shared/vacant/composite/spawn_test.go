@@ -33,7 +33,7 @@ func TestTheSignedBytesOfASpawnRequest(t *testing.T) {
 		parent.ID().String() + `","path":"D4","reach":"parent-bridged","rule":"be brief","substrate":"echo","tools":["b","a"],"ts":"2026-05-06T12:34:56.000789+00:00","with":"` +
 		r.SecondParentID.String() + `"}`
 	if diff := cmp.Diff(want, string(r.SignedBytes())); diff != "" {
-		t.Errorf("SigningBytes() (-want +got):\n%s", diff)
+		t.Errorf("SignedBytes() (-want +got):\n%s", diff)
 	}
 	if err := r.Verify(); err != nil {
 		t.Errorf("Verify() = %v, want nil", err)
@@ -136,7 +136,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	want := `{"child_id":"` + child.ID().String() + `","intent":"vacancy:spawn:D4:v1","nonce":"` + nonce + `","parent_id":"` +
 		parent.ID().String() + `","secondary_parent_id":"` + second.ID().String() + `"}`
 	if diff := cmp.Diff(want, string(c.SignedBytes())); diff != "" {
-		t.Errorf("SigningBytes() (-want +got):\n%s", diff)
+		t.Errorf("SignedBytes() (-want +got):\n%s", diff)
 	}
 	// In the reference, the second parent signs the hash of its own key and the intent.
 	h := identity.Sum(append(append([]byte{}, c.SecondParentID[:]...), "\x1fvacant:spawn:D4:lineage_merge"...))

@@ -118,14 +118,14 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 				err := m.CheckOutboundCall(ids[who], siblings)
 				policy += sign(err == nil)
 				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy "+string(g.outbound))) {
-					t.Errorf("CheckOutbound(%s) = %v, want a refusal that names %s", who, err, g.outbound)
+					t.Errorf("CheckOutboundCall(%s) = %v, want a refusal that names %s", who, err, g.outbound)
 				}
 			}
 			for _, u := range []string{url, other} {
 				err := m.CheckOutboundURL(u)
 				endpoint += sign(err == nil)
 				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy ")) {
-					t.Errorf("CheckEndpoint(%s) = %v, want a refusal that names the policy", u, err)
+					t.Errorf("CheckOutboundURL(%s) = %v, want a refusal that names the policy", u, err)
 				}
 			}
 			for _, who := range []identity.ID{ids["parent"], ids["sibling"], ids["stranger"], m.ChildID} {

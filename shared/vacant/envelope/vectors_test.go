@@ -129,10 +129,10 @@ func TestSignedBytesOfTheReference(t *testing.T) {
 			e := c.envelope(t)
 			got := string(e.AppendSignedBytes(nil))
 			if diff := cmp.Diff(c.Expect.SigningPayload, got); diff != "" {
-				t.Fatalf("AppendSigning() mismatch (-want +got):\n%s", diff)
+				t.Fatalf("AppendSignedBytes() mismatch (-want +got):\n%s", diff)
 			}
 			if len(got) != c.Expect.Length {
-				t.Errorf("AppendSigning() has %d bytes, want %d", len(got), c.Expect.Length)
+				t.Errorf("AppendSignedBytes() has %d bytes, want %d", len(got), c.Expect.Length)
 			}
 			hash, err := e.Sign(t.Context(), keyOf(t, c.Input.Seed))
 			if err != nil || hash != c.Expect.Hash {

@@ -78,10 +78,10 @@ func TestVectorsOfTheWireSpecification(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.signing, string(tt.e.AppendSignedBytes(nil))); diff != "" {
-				t.Errorf("AppendSigning() mismatch (-want +got):\n%s", diff)
+				t.Errorf("AppendSignedBytes() mismatch (-want +got):\n%s", diff)
 			}
 			if got := len(tt.e.AppendSignedBytes(nil)); got != tt.length {
-				t.Errorf("AppendSigning() has %d bytes, want %d", got, tt.length)
+				t.Errorf("AppendSignedBytes() has %d bytes, want %d", got, tt.length)
 			}
 			hash, err := tt.e.Sign(t.Context(), keyOf(t, tt.seed))
 			if err != nil || hash.String() != tt.hash || hex.EncodeToString(tt.e.Signature) != tt.sig {

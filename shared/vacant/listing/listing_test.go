@@ -33,7 +33,7 @@ func TestAListingIsSignedAndSerialisedAsDocumented(t *testing.T) {
 	members := `"family":"claude","owner":"Example GmbH","price":2000,%s"skills":["contracts \"as is\""],"summary":"Deutsch und Englisch",` +
 		`"tags":["translation","法律"],"vacant_id":"` + key.ID().String() + `","version":3`
 	if want, got := "vacancy:listing:v1\x1f{"+fmt.Sprintf(members, "")+"}", string(l.AppendSignedBytes(nil)); got != want {
-		t.Errorf("AppendSigning() = %s, want %s", got, want)
+		t.Errorf("AppendSignedBytes() = %s, want %s", got, want)
 	}
 	if want, got := "{"+fmt.Sprintf(members, `"signature":"",`)+"}", string(l.Blob()); got != want {
 		t.Errorf("Blob() = %s, want %s", got, want)
@@ -208,7 +208,7 @@ func TestAVenueIsSignedUnderATagOfItsOwn(t *testing.T) {
 		`","venue":{"areas":["canggu"],"bookable":true,"capacity":40,"category":"restaurant","hours":"12-22","location":"echo-beach",` +
 		`"name":"Warung Sunset","referral_fee":700,"slug":"warung-sunset"},"version":3}`
 	if got := string(l.AppendSignedBytes(nil)); got != want {
-		t.Errorf("AppendSigning() = %s, want %s", got, want)
+		t.Errorf("AppendSignedBytes() = %s, want %s", got, want)
 	}
 	if err := l.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)

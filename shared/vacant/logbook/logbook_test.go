@@ -173,7 +173,7 @@ func TestDamagedLogbooksFailWhereAndAsTheReferenceSays(t *testing.T) {
 				t.Errorf("VerifyChain() = %v, want %s", err, c.Expect.Message)
 			}
 			if broken.IsLinkWrong() != strings.Contains(c.Expect.Message, "prev_hash") {
-				t.Errorf("IsLink() = %t for %s", broken.IsLinkWrong(), c.Expect.Message)
+				t.Errorf("IsLinkWrong() = %t for %s", broken.IsLinkWrong(), c.Expect.Message)
 			}
 		})
 	}

@@ -58,7 +58,7 @@ func TestTheBytesAndSignaturesAreTheReferences(t *testing.T) {
 				t.Errorf("Payload() = %s, want %s", got, c.Expect.Payload)
 			}
 			if got := VerifySignatureOnly(v); c.Expect.Status == 200 && !got || c.Expect.Status == 401 && got {
-				t.Errorf("VerifyLax() = %t, the reference answers %d", got, c.Expect.Status)
+				t.Errorf("VerifySignatureOnly() = %t, the reference answers %d", got, c.Expect.Status)
 			}
 			r, err := Parse(c.Input.Record)
 			if field, bad := strict[c.Name]; bad || c.Expect.Status != 200 {
@@ -106,7 +106,7 @@ func TestARevealIsTheReferences(t *testing.T) {
 			r, err := Parse(c.Input.Record)
 			unblinds := err == nil && v.ProvesReviewer(&r)
 			if unblinds != c.Expect.Unblinds || unblinds && v.Reviewer.String() != c.Expect.Reviewer {
-				t.Errorf("Reveals() = %t, %v, want %t", unblinds, err, c.Expect.Unblinds)
+				t.Errorf("ProvesReviewer() = %t, %v, want %t", unblinds, err, c.Expect.Unblinds)
 			}
 		})
 	}

@@ -18,14 +18,14 @@ func TestARefusedBirthNamesTheCommandThatHelps(t *testing.T) {
 		s    admin.Spawning
 		want string
 	}{
-		"too many":         {problem.New(problem.TooManyRequests, "ten within an hour"), admin.Spawning{Path: "D2"}, "the same command later: a parent may ask for ten children an hour, and have a hundred"},
-		"no rule":          {problem.Invalid("rule", "one", "none"), admin.Spawning{Path: "D1", Name: "x"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
-		"a rule of D2":     {problem.Invalid("rule", "none", "be brief"), admin.Spawning{Path: "D2", Name: "x", Rule: "be brief"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
-		"no second parent": {problem.Invalid("with", "one", "none"), admin.Spawning{Path: "D4", Name: "x"}, "vacancy spawn firm --path D4 --name x --with PARENT"},
-		"a second of D2":   {problem.Invalid("with", "none", "y"), admin.Spawning{Path: "D2", Name: "x", SecondParent: "y"}, "vacancy spawn firm --path D4 --name x --with y"},
-		"nobody beside it": {&problem.Error{Kind: problem.NotFound, Field: "with"}, admin.Spawning{Path: "D4", Name: "x", SecondParent: "y"}, ""},
-		"reaching nothing": {problem.Invalid("outbound", "more", "no-external"), admin.Spawning{Path: "D2", OutboundPolicy: composite.NoExternal}, "--outbound parent-permitted, or no --outbound: the child's tools then include the endpoint"},
-		"something else":   {problem.New(problem.Conflict, "the name is taken"), admin.Spawning{Path: "D2"}, ""},
+		"too many":                 {problem.New(problem.TooManyRequests, "ten within an hour"), admin.Spawning{Path: "D2"}, "the same command later: a parent may ask for ten children an hour, and have a hundred"},
+		"no rule":                  {problem.Invalid("rule", "one", "none"), admin.Spawning{Path: "D1", Name: "x"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
+		"a rule of D2":             {problem.Invalid("rule", "none", "be brief"), admin.Spawning{Path: "D2", Name: "x", Rule: "be brief"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
+		"no second parent":         {problem.Invalid("with", "one", "none"), admin.Spawning{Path: "D4", Name: "x"}, "vacancy spawn firm --path D4 --name x --with PARENT"},
+		"a second of D2":           {problem.Invalid("with", "none", "y"), admin.Spawning{Path: "D2", Name: "x", SecondParent: "y"}, "vacancy spawn firm --path D4 --name x --with y"},
+		"an unknown second parent": {&problem.Error{Kind: problem.NotFound, Field: "with"}, admin.Spawning{Path: "D4", Name: "x", SecondParent: "y"}, ""},
+		"reaching nothing":         {problem.Invalid("outbound", "more", "no-external"), admin.Spawning{Path: "D2", OutboundPolicy: composite.NoExternal}, "--outbound parent-permitted, or no --outbound: the child's tools then include the endpoint"},
+		"something else":           {problem.New(problem.Conflict, "the name is taken"), admin.Spawning{Path: "D2"}, ""},
 	} {
 		got := ""
 		if h := new(kit.HintedError); errors.As(addSpawnHint(tc.err, &tc.s, "firm"), &h) {

@@ -34,8 +34,7 @@ func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.He
 
 func AddVacantListHint(err error) error {
 	if problem.Is(err, problem.NotFound) {
-		text := problem.AsError(err).Text()
-		if strings.Contains(text, "vacant ") && strings.Contains(text, " here") || strings.Contains(text, "name of a vacant on this host") {
+		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
 			return WithHint(err, "vacancy list")
 		}
 	}

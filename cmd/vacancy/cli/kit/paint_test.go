@@ -35,7 +35,7 @@ func TestColoursGoOnlyToTerminals(t *testing.T) {
 		lifecycle.Local: Good, lifecycle.Active: Good, lifecycle.Hibernating: Caution, lifecycle.Stale: Caution, lifecycle.Sunk: Bad, lifecycle.Archived: Bad,
 	} {
 		if got := PaintState(on, s, string(s)); got != string(shade)+string(s)+resetShade {
-			t.Errorf("State(%s) = %q", s, got)
+			t.Errorf("PaintState(%s) = %q", s, got)
 		}
 	}
 }
@@ -74,11 +74,11 @@ Short:
          its answer
 `
 	if got := WrapText(terminal{width: 22}, text); got != want {
-		t.Errorf("Wrap() =\n%s\nwant\n%s", got, want)
+		t.Errorf("WrapText() =\n%s\nwant\n%s", got, want)
 	}
 	for _, columns := range []int{0, 200} {
 		if got := WrapText(terminal{width: columns}, text); got != text {
-			t.Errorf("Wrap() in %d columns changes the text:\n%s", columns, got)
+			t.Errorf("WrapText() in %d columns changes the text:\n%s", columns, got)
 		}
 	}
 	for line := range strings.Lines(WrapText(terminal{width: 40}, strings.Repeat("wörter ", 50))) {

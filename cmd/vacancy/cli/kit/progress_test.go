@@ -53,6 +53,6 @@ func TestACallThatWaitsNamesItsLimit(t *testing.T) {
 	quiet, failed := &App{Err: &out}, errors.New("no")
 	out.Reset()
 	if err := quiet.RunWithProgress(func() string { return "" }, func() error { return failed }); err != failed || out.Len() > 0 {
-		t.Errorf("Await() without a terminal = %v and wrote %q, want the call's error and nothing", err, out.String())
+		t.Errorf("RunWithProgress() without a terminal = %v and wrote %q, want the call's error and nothing", err, out.String())
 	}
 }

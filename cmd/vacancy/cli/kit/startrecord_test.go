@@ -17,7 +17,7 @@ func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, startRecordFile), []byte(stored), 0o600))
 		if got := a.StartHint(dir); got != want {
-			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startRecordFile, got, want)
+			t.Errorf("with %q in %s: StartHint() = %q, want %q", stored, startRecordFile, got, want)
 		}
 	}
 }

@@ -43,12 +43,12 @@ func TestATableWithoutItemsSaysSo(t *testing.T) {
 	PrintTable(&b, "no numbers", nil, row)
 	PrintTable(&b, "no numbers", []int{5, 10}, row)
 	if got, want := b.String(), "no numbers\n 5  x\n10  x\n"; got != want {
-		t.Errorf("Table() = %q, want %q", got, want)
+		t.Errorf("PrintTable() = %q, want %q", got, want)
 	}
 }
 
 func TestJoinLeavesOutEmptyTexts(t *testing.T) {
 	if got, want := JoinNonEmpty(", ", "", "a", "", "b"), "a, b"; got != want {
-		t.Errorf("Join() = %q, want %q", got, want)
+		t.Errorf("JoinNonEmpty() = %q, want %q", got, want)
 	}
 }

@@ -50,7 +50,7 @@ func TestOnAWSABucketOfManyVersionsIsEmptied(t *testing.T) {
 	var told []int
 	l.must(l.cloud.EmptyBucket(t.Context(), bucket, func(n int) { told = append(told, n) }))
 	if len(told) < 2 || told[len(told)-1] != objects+1 {
-		t.Errorf("Empty() told %v, want several pages up to %d versions and a marker", told, objects+1)
+		t.Errorf("EmptyBucket() told %v, want several pages up to %d versions and a marker", told, objects+1)
 	}
 	_, err = client.DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: &bucket})
 	l.must(err) // AWS refuses to delete a bucket that is not empty
@@ -80,7 +80,7 @@ func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 		sent = next
 	}
 	if now, err := l.cloud.CurrentSecretVersion(t.Context(), arn); now != sent || err != nil {
-		t.Errorf("Version() = %s, %v, want %s", now, err, sent)
+		t.Errorf("CurrentSecretVersion() = %s, %v, want %s", now, err, sent)
 	}
 }
 

@@ -61,14 +61,14 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 	} {
 		got := awscloud.ToProblem(tc.err)
 		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
-			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.AsError(got).Kind, tc.kind, tc.want)
+			t.Errorf("ToProblem(%v) = %v (%v), want %v with %q", tc.err, got, problem.AsError(got).Kind, tc.kind, tc.want)
 		}
 		if strings.Contains(got.Error(), "IMDS") {
-			t.Errorf("Problem(%v) = %v, which speaks of machines of EC2", tc.err, got)
+			t.Errorf("ToProblem(%v) = %v, which speaks of machines of EC2", tc.err, got)
 		}
 	}
 	if awscloud.ToProblem(nil) != nil {
-		t.Error("Problem(nil) is an error")
+		t.Error("ToProblem(nil) is an error")
 	}
 }
 
@@ -125,11 +125,11 @@ func TestABucketIsEmptiedPageByPageWithItsVersions(t *testing.T) {
 	var told []int
 	must(t, c.EmptyBucket(t.Context(), "blobs", func(n int) { told = append(told, n) }))
 	if diff := cmp.Diff([]int{2, 3}, told); diff != "" {
-		t.Errorf("Empty() told (-want +got):\n%s", diff)
+		t.Errorf("EmptyBucket() told (-want +got):\n%s", diff)
 	}
 	sent := server.Requests("DeleteObjects")
 	if len(sent) != 2 || !strings.Contains(string(sent[0].Body), "<VersionId>2</VersionId>") || !strings.Contains(string(sent[1].Body), "<Key>b</Key>") {
-		t.Errorf("Empty() deleted %s", sent)
+		t.Errorf("EmptyBucket() deleted %s", sent)
 	}
 }
 
@@ -138,11 +138,11 @@ func TestAnObjectThatStaysEndsTheEmptying(t *testing.T) {
 	server.SetResponse("ListObjectVersions", "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>")
 	server.SetResponse("DeleteObjects", "<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>")
 	if err := c.EmptyBucket(t.Context(), "blobs", func(int) {}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "locked") {
-		t.Errorf("Empty() = %v, want Forbidden with the reason", err)
+		t.Errorf("EmptyBucket() = %v, want Forbidden with the reason", err)
 	}
 	server.SetError("ListObjectVersions", "NoSuchBucket", "gone")
 	if err := c.EmptyBucket(t.Context(), "blobs", func(int) {}); err != nil {
-		t.Errorf("Empty() of no bucket = %v, want nil", err)
+		t.Errorf("EmptyBucket() of no bucket = %v, want nil", err)
 	}
 }
 
@@ -219,19 +219,19 @@ func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
 	must(t, c.PutSecretVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"))
 	put := server.Requests("PutSecretValue")[0].JSON
 	if diff := cmp.Diff([]any{"VACANCY_COMING"}, put["VersionStages"]); diff != "" || put["ClientRequestToken"] != "11111111-2222-4333-8444-555555555555" {
-		t.Errorf("PutVersion() sent %v, want a label of its own and the chosen id", put)
+		t.Errorf("PutSecretVersion() sent %v, want a label of its own and the chosen id", put)
 	}
 	if v, err := c.CurrentSecretVersion(t.Context(), "arn:s"); v != "v0" || err != nil {
-		t.Errorf("Version() = %q, %v, want v0", v, err)
+		t.Errorf("CurrentSecretVersion() = %q, %v, want v0", v, err)
 	}
 	labels["v1"] = []string{"VACANCY_COMING"}
 	must(t, c.PromoteSecretVersion(t.Context(), "arn:s", "v1"))
 	moved := server.Requests("UpdateSecretVersionStage")[0].JSON
 	if moved["MoveToVersionId"] != "v1" || moved["RemoveFromVersionId"] != "v0" || moved["VersionStage"] != "AWSCURRENT" {
-		t.Errorf("Promote() sent %v, want AWSCURRENT moved from v0 to v1", moved)
+		t.Errorf("PromoteSecretVersion() sent %v, want AWSCURRENT moved from v0 to v1", moved)
 	}
 	if err := c.PromoteSecretVersion(t.Context(), "arn:s", "v0"); err != nil || len(server.Requests("UpdateSecretVersionStage")) != 1 {
-		t.Errorf("Promote() of the current version = %v, and was sent", err)
+		t.Errorf("PromoteSecretVersion() of the current version = %v, and was sent", err)
 	}
 }
 

@@ -69,17 +69,17 @@ func TestAWSIsAskedAboutEveryCall(t *testing.T) {
 	}
 	s := c.SimulatePolicies(t.Context())
 	if s.Err != nil || len(s.Mismatches) > 0 || s.Calls != want || want < 500 {
-		t.Errorf("Simulate() = %d calls, %q, %v; want %d, all as intended", s.Calls, s.Mismatches, s.Err, want)
+		t.Errorf("SimulatePolicies() = %d calls, %q, %v; want %d, all as intended", s.Calls, s.Mismatches, s.Err, want)
 	}
 	t.Logf("%d calls in %d requests", s.Calls, len(server.Requests("SimulateCustomPolicy")))
 
 	server.SetResponder("SimulateCustomPolicy", simulator(t, "dynamodb:DescribeStream"))
 	s = c.SimulatePolicies(t.Context())
 	if got := strings.Join(s.Mismatches, "\n"); s.Err != nil || !slices.Contains(s.Mismatches, "meter dynamodb:DescribeStream on data.Rows.StreamArn: implicitDeny") || len(s.Mismatches) != 3 {
-		t.Errorf("Simulate() where AWS denies a call = %s, %v", got, s.Err)
+		t.Errorf("SimulatePolicies() where AWS denies a call = %s, %v", got, s.Err)
 	}
 	server.SetError("SimulateCustomPolicy", "AccessDenied", "User is not authorized to perform: iam:SimulateCustomPolicy")
 	if s = c.SimulatePolicies(t.Context()); !problem.Is(s.Err, problem.Forbidden) {
-		t.Errorf("Simulate() without the right = %v, want Forbidden", s.Err)
+		t.Errorf("SimulatePolicies() without the right = %v, want Forbidden", s.Err)
 	}
 }

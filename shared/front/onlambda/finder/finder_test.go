@@ -114,7 +114,7 @@ func TestOtherEventsAreLeftToOthers(t *testing.T) {
 	direct := finder.NewHandler(nil, slog.New(slog.DiscardHandler))
 	for _, event := range []string{`{"rawPath":"/v1/search","body":"{\"find\":{}}"}`, `{"find":null}`, `[]`, ``, `{"find":7}`} {
 		if _, ok, err := direct(t.Context(), json.RawMessage(event)); ok || err != nil {
-			t.Errorf("Answer(%s) = %v, %v", event, ok, err)
+			t.Errorf("NewHandler(%s) = %v, %v", event, ok, err)
 		}
 	}
 }

@@ -484,11 +484,11 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 	} {
 		c := got[want.name]
 		if c.Record.ID != want.id || c.Calls != want.calls || c.DecidedCalls != want.decided || c.FailedCalls != want.failures || c.MedianLatency < want.atLeast || c.MedianLatency >= want.lessThan {
-			t.Errorf("Report() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.DecidedCalls, c.FailedCalls, c.MedianLatency, want)
+			t.Errorf("ReportChildren() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.DecidedCalls, c.FailedCalls, c.MedianLatency, want)
 		}
 	}
 	if len(got) != 3 {
-		t.Errorf("Report() tells of %d children, want 3", len(got))
+		t.Errorf("ReportChildren() tells of %d children, want 3", len(got))
 	}
 }
 

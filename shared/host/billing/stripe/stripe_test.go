@@ -88,7 +88,7 @@ func TestACheckoutIsAsStripeDescribesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(page.ID, "cs_") || !strings.HasPrefix(page.URL, "https://") || page.Amount != 25*money.Dollar || page.Expires.IsZero() {
-		t.Errorf("Checkout() = %+v", page)
+		t.Errorf("CreateCheckout() = %+v", page)
 	}
 }
 
@@ -185,11 +185,11 @@ func TestACheckoutDialsByTheSafeClient(t *testing.T) {
 	w := newWorld(t, false)
 	w.set("127.0.0.1:1")
 	if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Forbidden) {
-		t.Errorf("Checkout() at loopback = %v, want Forbidden", err)
+		t.Errorf("CreateCheckout() at loopback = %v, want Forbidden", err)
 	}
 	w.base = ""
 	if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Checkout() of a host without a URL = %v, want Unavailable", err)
+		t.Errorf("CreateCheckout() of a host without a URL = %v, want Unavailable", err)
 	}
 }
 
@@ -202,10 +202,10 @@ func TestWithoutBothKeysThereAreNoPayments(t *testing.T) {
 			}
 		}
 		if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.NotFound) {
-			t.Errorf("Checkout() with %q = %v, want NotFound", only, err)
+			t.Errorf("CreateCheckout() with %q = %v, want NotFound", only, err)
 		}
 		if _, err := w.ParseEvent(t.Context(), "t=1,v1=00", []byte(`{}`)); !problem.Is(err, problem.NotFound) {
-			t.Errorf("Event() with %q = %v, want NotFound", only, err)
+			t.Errorf("ParseEvent() with %q = %v, want NotFound", only, err)
 		}
 	}
 }
@@ -417,10 +417,10 @@ func FuzzWebhooks(f *testing.F) {
 		s := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signing, Timestamp: noon})
 		e, err := payments.ParseEvent(t.Context(), s.Header, body)
 		if err != nil && !problem.Is(err, problem.Malformed) {
-			t.Errorf("Event() = %v, want Malformed", err)
+			t.Errorf("ParseEvent() = %v, want Malformed", err)
 		}
 		if e.Paid < 0 || e.RefundedTotal < 0 || e.RefundReport.Amount < 0 || e.DisputeReport.Amount < 0 || err != nil && e.Paid > 0 {
-			t.Errorf("Event() = %+v, %v", e, err)
+			t.Errorf("ParseEvent() = %+v, %v", e, err)
 		}
 	})
 }

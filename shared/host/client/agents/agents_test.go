@@ -41,7 +41,7 @@ func TestURLsOfAgents(t *testing.T) {
 		"": ErrInvalidPeerURL, "agents.example": ErrInvalidPeerURL, "https://": ErrInvalidPeerURL, "https://a:b@agents.example": ErrInvalidPeerURL, "https://a.example/#x": ErrInvalidPeerURL, "://": ErrInvalidPeerURL,
 	} {
 		if _, err := ParseURL(raw); !errors.Is(err, want) {
-			t.Errorf("CheckURL(%q) = %v, want %v", raw, err, want)
+			t.Errorf("ParseURL(%q) = %v, want %v", raw, err, want)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestAddressesAreBoundedAndManyAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		if back, err := discovery.DecodeSavedData(data); err != nil || len(back.Addresses) != 4096 {
-			t.Errorf("DecodeRemembered() = %d addresses, %v", len(back.Addresses), err)
+			t.Errorf("DecodeSavedData() = %d addresses, %v", len(back.Addresses), err)
 		}
 		return false
 	})

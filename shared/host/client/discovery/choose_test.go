@@ -45,7 +45,7 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 		}
 		n++
 		if got := discovery.RateMatches(discovery.ByScore, matches)[0].ID; got != c.Expect.Winner {
-			t.Errorf("%s: Choose() = %s, want %s", c.Name, got.Short(), c.Expect.Winner.Short())
+			t.Errorf("%s: RateMatches() = %s, want %s", c.Name, got.Short(), c.Expect.Winner.Short())
 		}
 	}
 	if n != 15 {
@@ -79,7 +79,7 @@ func TestByUCBWeighsProofChanceAndFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range [][]discovery.Match{{c.better, c.worse}, {c.worse, c.better}} {
 				if got := discovery.RateMatches(nil, order); got[0].ID != c.better.ID {
-					t.Errorf("Choose() = %.3f before %.3f, want the other way", got[0].Rating, got[1].Rating)
+					t.Errorf("RateMatches() = %.3f before %.3f, want the other way", got[0].Rating, got[1].Rating)
 				}
 			}
 		})
@@ -116,12 +116,12 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 		fits := discovery.RankByPrompt(prompt, nil, market)
 		if c.best == 0 {
 			if len(fits) != 0 {
-				t.Errorf("FitPrompt(%.30q) = %v, want nobody", prompt, fits[0].SharedWords)
+				t.Errorf("RankByPrompt(%.30q) = %v, want nobody", prompt, fits[0].SharedWords)
 			}
 			continue
 		}
 		if len(fits) == 0 || fits[0].ID[0] != c.best || !strings.Contains(strings.Join(fits[0].SharedWords, " "), c.words) {
-			t.Errorf("FitPrompt(%.30q) = %+v, want %d by %q", prompt, fits, c.best, c.words)
+			t.Errorf("RankByPrompt(%.30q) = %+v, want %d by %q", prompt, fits, c.best, c.words)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestARatingIsExplainedByItsParts(t *testing.T) {
 	} {
 		got := discovery.ExplainRating(&c.m, 100)
 		if math.Abs(got.Relevance-c.relevance) > 1e-9 || got.Score != c.m.Score || math.Abs(got.Exploration-c.exploration) > 1e-3 || (got.Evidence > 0) != (c.m.Score > 0) {
-			t.Errorf("%s: Explain() = %+v, want relevance %g and exploration %g", name, got, c.relevance, c.exploration)
+			t.Errorf("%s: ExplainRating() = %+v, want relevance %g and exploration %g", name, got, c.relevance, c.exploration)
 		}
 	}
 }

@@ -623,7 +623,7 @@ func FuzzDecodeRemembered(f *testing.F) {
 		out, err := m.Encode()
 		must(t, err)
 		if _, err := discovery.DecodeSavedData(out); err != nil {
-			t.Errorf("DecodeRemembered() of what Encode wrote = %v", err)
+			t.Errorf("DecodeSavedData() of what Encode wrote = %v", err)
 		}
 	})
 }

@@ -181,7 +181,7 @@ func TestACardIsHandedOutOnlyIfItsVacantSignedIt(t *testing.T) {
 		"no card":             {Match{ID: key.ID(), CardBlob: "7b7d"}, false},
 	} {
 		if c, err := tt.m.VerifiedCard(); (err == nil) != tt.ok || err != nil && !problem.Is(err, problem.Untrusted) {
-			t.Errorf("%s: Verified() = %v, %v, want ok %t", name, c.VacantID, err, tt.ok)
+			t.Errorf("%s: VerifiedCard() = %v, %v, want ok %t", name, c.VacantID, err, tt.ok)
 		}
 	}
 }
@@ -322,12 +322,12 @@ func TestTheURLOfARegistry(t *testing.T) {
 		"https://a.example/base//": "https://a.example/base",
 	} {
 		if got, err := NormalizeURL(given); err != nil || got != want {
-			t.Errorf("CheckURL(%q) = %q, %v, want %q", given, got, err, want)
+			t.Errorf("NormalizeURL(%q) = %q, %v, want %q", given, got, err, want)
 		}
 	}
 	for _, given := range []string{"", "a.example", "ftp://a.example", "https://u:p@a.example", "https://a.example?q=1", "https://a.example#x", "https://"} {
 		if got, err := NormalizeURL(given); !problem.Is(err, problem.Usage) {
-			t.Errorf("CheckURL(%q) = %q, %v, want usage", given, got, err)
+			t.Errorf("NormalizeURL(%q) = %q, %v, want usage", given, got, err)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func FuzzSearch(f *testing.F) {
 		for i := range p.Matches {
 			m := &p.Matches[i]
 			if c, err := m.VerifiedCard(); err == nil && c.VacantID != m.ID {
-				t.Fatalf("Verified() is the card of %v, want %v", c.VacantID, m.ID)
+				t.Fatalf("VerifiedCard() is the card of %v, want %v", c.VacantID, m.ID)
 			}
 			_ = m.ParseDeclaredCapabilities()
 		}

@@ -278,7 +278,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 		}}, nil, "signed for 20 events, but returned only 14", false},
 		{"leaves that are too many", liar{Log: honest, leaves: func(seq uint64, l []identity.Hash) []identity.Hash {
 			return append(l, identity.Hash{1})
-		}}, nil, "returned more events than the", false},
+		}}, nil, "returned more events than the 20 that it signed for", false},
 		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.IdempotencyKey = "x" }}, nil, "event 4, as the host returned it, differs from the event in the log", false},
 		{"an event of another time", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Time++ }}, nil, "event 4, as the host returned it", false},
 		{"an event of another actor", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Actor = other.key.ID() }}, nil, "event 4, as the host returned it", false},

@@ -134,7 +134,7 @@ func TestOutboundCallsOfAChild(t *testing.T) {
 				err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(c), c.Endpoint+"/a2a/message/send")
 				want := tt.refused[n]
 				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), want)) {
-					t.Errorf("Permit() of a call to %d = %v, want %q", n, err, want)
+					t.Errorf("CheckPermission() of a call to %d = %v, want %q", n, err, want)
 				}
 			}
 		})
@@ -177,7 +177,7 @@ func TestOutboundURLsOfAChild(t *testing.T) {
 					want = tt.itself
 				}
 				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), want)) {
-					t.Errorf("Permit(%s) = %v, want %q", url, err, want)
+					t.Errorf("CheckPermission(%s) = %v, want %q", url, err, want)
 				}
 			}
 		})
@@ -226,7 +226,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 			for _, caller := range []byte{child, alone} {
 				err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, caller).ID(), outbound.Stranger).WithCallee(tt.callee), tt.url)
 				if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
-					t.Errorf("Permit(%s) = %v, want it let: %t", tt.url, err, tt.ok)
+					t.Errorf("CheckPermission(%s) = %v, want it let: %t", tt.url, err, tt.ok)
 				}
 			}
 		})
@@ -238,7 +238,7 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 	c := cardOf(t, stranger)
 	for _, as := range []outbound.Actor{outbound.VacantActor(key(t, alone).ID(), outbound.Stranger), outbound.VacantActor(key(t, alone).ID(), outbound.Stranger).WithCallee(c)} {
 		if err := g.CheckPermission(t.Context(), as, c.Endpoint); err != nil {
-			t.Errorf("Permit() = %v, want nil", err)
+			t.Errorf("CheckPermission() = %v, want nil", err)
 		}
 	}
 	if w.reads > 0 {
@@ -251,7 +251,7 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 	}{{up, 1}, {side, 2}} {
 		w.reads = 0
 		if err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
-			t.Errorf("Permit() of a call to %s = %v with %d manifests read, want nil with %d", tt.callee.VacantID.Short(), err, w.reads, tt.reads)
+			t.Errorf("CheckPermission() of a call to %s = %v with %d manifests read, want nil with %d", tt.callee.VacantID.Short(), err, w.reads, tt.reads)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestOutboundRefusesWhenLookupFails(t *testing.T) {
 		w.failing = nil
 		tt.with()
 		if err := g.CheckPermission(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
-			t.Errorf("%s: Permit() = %v, want %v", name, err, tt.want)
+			t.Errorf("%s: CheckPermission() = %v, want %v", name, err, tt.want)
 		}
 		if name == "a manifest that is not there" {
 			w.bind(parent, child, func(m *composite.Manifest) { m.OutboundPolicy = composite.Unrestricted })

@@ -65,7 +65,7 @@ func (h *fixture) fill(b *testing.B, entries int, ids ...identity.ID) {
 			for range entries {
 				err := h.vacants.AppendEntries(b.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindExecute, Payload: []byte(`{"subtask_kind":"str"}`)}, vacants.LogEntry{})
 				if err != nil {
-					b.Errorf("Entries() = %v, want nil", err)
+					b.Errorf("AppendEntries() = %v, want nil", err)
 					return
 				}
 			}

@@ -303,14 +303,14 @@ func TestTwoRunsOfOneAttemptHaveOneEffect(t *testing.T) {
 			both.Go(func() {
 				var err error
 				if decided[i], err = h.gate.RunSteps(t.Context(), st.Attempt); err != nil {
-					t.Errorf("Walk() = %v, want nil", err)
+					t.Errorf("RunSteps() = %v, want nil", err)
 				}
 			})
 		}
 		both.Wait()
 		for _, d := range decided {
 			if d.Phase != graduation.Accepted || d.Outcome.Seq != decided[0].Outcome.Seq {
-				t.Errorf("Walk() = %s %s, want accepted, all alike", d.Phase, strings.TrimSpace(fmt.Sprint(d.Refusal)))
+				t.Errorf("RunSteps() = %s %s, want accepted, all alike", d.Phase, strings.TrimSpace(fmt.Sprint(d.Refusal)))
 			}
 		}
 		h.wantAcceptedInTheEnd(t, sub)

@@ -89,7 +89,7 @@ func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 				vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.DelegatePayload()},
 				vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.ExecutePayload()})
 			if err != nil {
-				t.Errorf("Entries() = %v, want nil", err)
+				t.Errorf("AppendEntries() = %v, want nil", err)
 				return
 			}
 		}

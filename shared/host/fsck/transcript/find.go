@@ -63,7 +63,7 @@ func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) 
 	if digits := strings.ToLower(nameOrID); len(nameOrID) >= minPrefixDigits && len(nameOrID) < 2*identity.Size && strings.Trim(digits, "0123456789abcdef") == "" {
 		return idPrefix{digits}, nil
 	}
-	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant on this host, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
+	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
 }
 
 // ResolveOwn returns ownID, or nameOrID if ownID is empty. nameOrID is a user's input, and ownID is

@@ -128,7 +128,7 @@ func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
 		size += len(text)
 	}
 	if size > search.MaxText {
-		t.Errorf("Texts() have %d bytes, want at most %d", size, search.MaxText)
+		t.Errorf("DeclaredTexts() have %d bytes, want at most %d", size, search.MaxText)
 	}
 	if diff := cmp.Diff([]string{"é"}, e.Terms()[search.GroupClaimed]); diff != "" {
 		t.Errorf("Terms() (-want +got):\n%s", diff)

@@ -165,7 +165,7 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("Open() takes a checkpoint in another form than its own:\n%s", hex.Dump(msg))
 		}
 		if again, err := translog.ParseCheckpoint(c.Text()); err != nil || again != c {
-			t.Errorf("ParseText(Text()) = %+v, %v, want %+v", again, err, c)
+			t.Errorf("ParseCheckpoint(Text()) = %+v, %v, want %+v", again, err, c)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func TestABacklogIsSealedInSteps(t *testing.T) {
 	w.wantEpoch(l, 0, translog.Epoch{ID: 4, FirstSeq: 769, LastSeq: 1000, TreeSize: 232})
 	for _, size := range []uint64{256, 512, 768, 1000} {
 		if p, err := l.LoadCheckpoint(t.Context(), size); err != nil || p.Root != w.root(size) {
-			t.Errorf("At(%d) = %x, %v, want its root", size, p.Root, err)
+			t.Errorf("LoadCheckpoint(%d) = %x, %v, want its root", size, p.Root, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	c, cosigned, err := translog.VerifyCheckpoint(p.Note)
 	want := []translog.Cosignature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: w.Now.Unix()}}
 	if diff := cmp.Diff(want, cosigned); diff != "" || err != nil || c != first.Checkpoint {
-		t.Errorf("Open() = %+v, %v; cosignatures (-want +got):\n%s", c, err, diff)
+		t.Errorf("VerifyCheckpoint() = %+v, %v; cosignatures (-want +got):\n%s", c, err, diff)
 	}
 	if diff := cmp.Diff([]string{want[0].Name}, p.Witnesses()); diff != "" {
 		t.Errorf("Witnesses() (-want +got):\n%s", diff)

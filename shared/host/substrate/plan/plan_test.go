@@ -151,7 +151,7 @@ func TestARefusalOfAPlanCarriesTheWayToItsField(t *testing.T) {
 func TestCallerTextIsNotExpandedAsATemplate(t *testing.T) {
 	d := plan.Delegation{Task: "of {input}: {previous}, {input} and { input } {Input}"}
 	if got, want := d.RenderTask("{previous}", "{input}"), "of {previous}: {input}, {previous} and { input } {Input}"; got != want {
-		t.Errorf("Fill() = %q, want %q", got, want)
+		t.Errorf("RenderTask() = %q, want %q", got, want)
 	}
 }
 

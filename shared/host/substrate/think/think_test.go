@@ -160,7 +160,7 @@ func TestToolsOfServersAreListedAndUsed(t *testing.T) {
 	c, _ := through(s)
 	got, err := c.ListMCPTools(t.Context(), think.AgentVersion{Vacant: identity.ID{2}, Version: 1})
 	if diff := cmp.Diff(s.offer, got); diff != "" || err != nil {
-		t.Errorf("MCPTools() = %v (-want +got):\n%s", err, diff)
+		t.Errorf("ListMCPTools() = %v (-want +got):\n%s", err, diff)
 	}
 	text, err := c.UseMCPTool(t.Context(), think.AgentVersion{Vacant: identity.ID{2}}, "c", json.RawMessage(`{"x":1}`))
 	if text != "used" || err != nil || s.used != `c{"x":1}` {

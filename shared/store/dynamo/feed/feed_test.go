@@ -214,19 +214,19 @@ func TestTheFeedGoesOnThroughEmptyPages(t *testing.T) {
 	f := serve(t, s)
 	rows, offset, ended, err := f.RowsAfter(t.Context(), "shard", "", 10)
 	if err != nil || len(rows) != 1 || offset != "100" || ended {
-		t.Fatalf("After() = %v, %q, %v, %v", rows, offset, ended, err)
+		t.Fatalf("RowsAfter() = %v, %q, %v, %v", rows, offset, ended, err)
 	}
 	rows, next, ended, err := f.RowsAfter(t.Context(), "shard", offset, 10)
 	if err != nil || len(rows) != 0 || next != offset || ended {
-		t.Fatalf("After() in the gap = %v, %q, %v, %v", rows, next, ended, err)
+		t.Fatalf("RowsAfter() in the gap = %v, %q, %v, %v", rows, next, ended, err)
 	}
 	rows, next, _, err = f.RowsAfter(t.Context(), "shard", offset, 10)
 	if err != nil || len(rows) != 1 || rows[0].Position != 2 || next != "108" {
-		t.Fatalf("After() = %v, %q, %v, want row 2 beyond the gap", rows, next, err)
+		t.Fatalf("RowsAfter() = %v, %q, %v, want row 2 beyond the gap", rows, next, err)
 	}
 	rows, last, ended, err := f.RowsAfter(t.Context(), "shard", next, 10)
 	if err != nil || len(rows) != 0 || last != next || !ended {
-		t.Fatalf("After() at the end = %v, %q, %v, %v", rows, last, ended, err)
+		t.Fatalf("RowsAfter() at the end = %v, %q, %v, %v", rows, last, ended, err)
 	}
 	if n := len(slices.DeleteFunc(s.calls, func(c string) bool { return c != "GetShardIterator" })); n != 1 {
 		t.Errorf("%d places were looked for, want 1", n)
@@ -265,11 +265,11 @@ func TestFaultsOfTheStream(t *testing.T) {
 	}
 	s.fail["GetRecords"] = "ExpiredIteratorException"
 	if rows, _, _, err := f.RowsAfter(t.Context(), "shard", "100", 1); err != nil || len(rows) != 1 {
-		t.Errorf("After() with an expired iterator = %v, %v", rows, err)
+		t.Errorf("RowsAfter() with an expired iterator = %v, %v", rows, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	if _, _, _, err := f.RowsAfter(ctx, "shard", "", 1); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("After() without time = %v", err)
+		t.Errorf("RowsAfter() without time = %v", err)
 	}
 }

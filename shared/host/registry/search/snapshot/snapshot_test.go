@@ -198,7 +198,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 		h.blobs.calls = nil
 		got, err := reader.HasNewer(t.Context(), held)
 		if err != nil || got != want || len(h.blobs.calls) != asked {
-			t.Errorf("Newer() = %t, %v with %v, want %t with %d requests", got, err, h.blobs.calls, want, asked)
+			t.Errorf("HasNewer() = %t, %v with %v, want %t with %d requests", got, err, h.blobs.calls, want, asked)
 		}
 	}
 	newer(false, 0)
@@ -217,7 +217,7 @@ func TestAHomeIsAskedOnceInTenSeconds(t *testing.T) {
 	h.now = h.now.Add(10 * time.Second)
 	h.blobs.calls, h.blobs.at, h.blobs.ever = nil, 0, true
 	if _, err := reader.HasNewer(t.Context(), held); !problem.Is(err, problem.Unavailable) {
-		t.Errorf("Newer() of a host in trouble = %v, want Unavailable", err)
+		t.Errorf("HasNewer() of a host in trouble = %v, want Unavailable", err)
 	}
 	newer(false, 0)
 	h.blobs.at = -1
