@@ -1,14 +1,8 @@
-// Command infra is the CDK app of a host on AWS. cdk.json runs it, and no package imports it. It
-// reads the context values, builds the functions and assembles the stacks: data, watch, functions,
-// edge.
+// Command infra is the CDK app of a host on AWS, which cdk.json runs. It reads the context values
+// that package setting lists, builds the functions and assembles the stacks.
 //
-// Context values are set by `cdk deploy -c NAME=VALUE` or in cdk.json, which contains the defaults.
-// Package setting lists them. `vacancy deploy` also sets stage, changes (see package stored),
-// lacksBudgets, edgeSecretVersion and edgeSecretBefore. Functions recognise the edge (CloudFront)
-// by a secret. The edge sends edgeSecretVersion, and functions also accept edgeSecretBefore.
-//
-// If -plan is set, the command writes the templates without the code of the functions, for `vacancy
-// deploy --plan`.
+// Functions recognise the edge (CloudFront) by a secret. During a rotation, functions accept the
+// versions edgeSecretVersion and edgeSecretBefore.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command vacancy-aws is the command vacancy with the AWS SDK. The command vacancy starts it for
-// the commands that need AWS, so that building a host for this machine does not compile that SDK.
+// Command vacancy-aws is the command vacancy with the AWS SDK, which takes long to compile.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command vacancy runs a host on this machine, administers hosts, and calls vacants. Its code is in
-// package cli. It does not contain the AWS SDK; for commands that need an AWS account it starts
-// vacancy-aws.
+// Command vacancy runs a host on this machine, administers hosts, and calls vacants. It starts
+// vacancy-aws for commands that need the AWS SDK.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command admin is the Lambda function of the admin API. Holders of the operator's key use it to
-// create, list, show, change, export and delete vacants, and to read the host's id.
+// Command admin is the Lambda function of the admin API.
 package main
 
 import (

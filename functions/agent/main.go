@@ -1,5 +1,4 @@
-// Command agent is the Lambda function of A2A and MCP. It serves JSON-RPC and HTTP+JSON, streams,
-// agent cards, MCP servers and signed calls.
+// Command agent is the Lambda function of A2A and MCP.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudagent"

@@ -1,5 +1,5 @@
 // Command checkpointer is the Lambda function that seals the transparency log and creates the keys
-// that sign receipts. A schedule invokes it every five minutes.
+// that sign receipts.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command collusion is the Lambda function of the gate's third check (the gate decides whether a child
-// vacant may become public): the child must not be its parent or a sibling under another name. The
-// function reads what the host recorded about these vacants, and does not write.
+// Command collusion is the Lambda function of the gate's third check: the child must not be its
+// parent or a sibling under another name.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command commit is the Lambda function of the last step of the gate, which decides whether a child
-// vacant may become public. In one transaction it opens the child, or leaves the child unchanged.
+// Command commit is the Lambda function of the gate's last step, which opens the child in one
+// transaction.
 package main
 
 import (

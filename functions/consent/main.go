@@ -1,6 +1,5 @@
-// Command consent is the Lambda function of the gate's first check (the gate decides whether a child
-// vacant may become public): parent and child must both have signed the request, and neither key may
-// be revoked. The function does not write.
+// Command consent is the Lambda function of the gate's first check: parent and child must both have
+// signed the request, and neither key may be revoked.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command export is the Lambda function of the paged export that `vacancy verify --host` reads with
-// the operator's key. It reads all data and does not write.
+// Command export is the Lambda function of the paged export that `vacancy verify --host` reads.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command graduate is the Lambda function of the public handler of the gate, which decides whether a
-// child vacant may become public. It accepts requests signed by parent and child, starts the state
-// machine, and reports the status of an attempt to both.
+// Command graduate is the Lambda function of the gate's public handler. The gate decides whether a
+// child vacant may become public.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command indexer is the Lambda function that publishes the search index. The stream of documents
-// invokes it when registrations have changed.
+// Command indexer is the Lambda function that publishes the search index.
 package main
 
 import (

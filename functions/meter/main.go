@@ -1,6 +1,6 @@
-// Command meter is the Lambda function that adds the stored calls to the usage totals, and exports the
-// usage of past days. A schedule invokes it every minute. It reads the DynamoDB stream of the table of
-// rows itself, because the events that Lambda makes of the stream do not name the shard.
+// Command meter is the Lambda function that adds the stored calls to the usage totals, and exports
+// the usage of past days. It reads the DynamoDB stream itself, because Lambda's events do not name
+// the shard.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command prober is the Lambda function that probes the endpoints of vacants on other hosts, and
-// lists the vacants that answer. A schedule invokes it every minute.
+// Command prober is the Lambda function that probes the endpoints of vacants on other hosts.
 package main
 
 import (

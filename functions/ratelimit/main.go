@@ -1,6 +1,5 @@
-// Command ratelimit is the Lambda function of the gate's second check (the gate decides whether a
-// child vacant may become public): the parent must not have used all graduations that it may have
-// in 24 hours, and the child must still be closed. The function does not write.
+// Command ratelimit is the Lambda function of the gate's second check, which limits a parent's
+// graduations in 24 hours.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command registry is the Lambda function of the registry. It accepts publications and revocations,
-// shows cards, events and lineage, and serves proofs of the transparency log.
+// Command registry is the Lambda function of the registry.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command search is the Lambda function of searches. It loads the index that the indexer publishes,
-// applies later changes, and reads the stored registration of each hit before it returns the hit.
+// Command search is the Lambda function of searches.
 package main
 
 import (

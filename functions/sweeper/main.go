@@ -1,6 +1,5 @@
 // Command sweeper is the Lambda function that decides overdue calls, dispatches overdue bookings,
-// destroys expired text keys and deletes stored bytes that belong to no file. A schedule invokes it
-// every minute.
+// and deletes expired keys and unused bytes.
 package main
 
 import (

@@ -1,6 +1,5 @@
 // Command think is the Lambda function that calls models, Lambda functions, MCP servers and
-// programs with a secret. Each invocation serves one request of another function, for example one
-// turn of a conversation.
+// programs with a secret.
 package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudthink"

@@ -1,9 +1,7 @@
-// Package asl renders the steps of the gate, which decides whether a closed child may become public,
-// as a state machine of Step Functions, in the Amazon States Language.
+// Package asl renders the steps of the gate, which decides whether a closed child may become
+// public, as a state machine in the Amazon States Language.
 //
-// The states are in the order of the steps, and each state catches the refusals of its step by name.
 // A refusal ends an execution successfully, so an alarm on failed executions reports only faults.
-// Only transient and unknown errors are retried.
 package asl
 
 import (
@@ -15,14 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// Timeouts in seconds. A task times out before the state machine does. The state machine times out
-// before the attempt is overdue, which happens two minutes after the attempt began.
+// Timeouts in seconds. A task times out before the state machine. The state machine times out
+// before an attempt is overdue, which happens after two minutes.
 const (
 	taskSeconds    = functions.StepSeconds + 2
 	MachineSeconds = 90
 )
 
-// States other than the steps.
 const (
 	recordRefusalState = "record refusal"
 	recordFailureState = "record failure"
@@ -69,7 +66,6 @@ type catch struct {
 	Next        string
 }
 
-// stateList is an ordered list of states.
 type stateList []namedState
 
 type namedState struct {
@@ -97,9 +93,7 @@ func (s stateList) MarshalJSON() ([]byte, error) {
 }
 
 // GateMachine returns the state machine of a list of steps, with placeholders for function ARNs.
-//
-// The input of an execution is {"state": …}. Each step gets the state and returns the next one. The
-// machine stores an error next to the state, for the function record.
+// The input of an execution is {"state": …}. Each step gets the state and returns the next one.
 func GateMachine(steps []gate.Step) Machine {
 	m := Machine{
 		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
@@ -132,8 +126,7 @@ func stepState(s gate.Step, next string) State {
 	}
 }
 
-// refusalCatches returns an entry for each kind of refusal, and an entry for all other errors. Step
-// Functions requires States.ALL to be last.
+// refusalCatches ends with States.ALL, as Step Functions requires.
 func refusalCatches(refusalKinds []problem.Kind) (list []catch) {
 	for _, k := range refusalKinds {
 		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusalState})
@@ -141,8 +134,8 @@ func refusalCatches(refusalKinds []problem.Kind) (list []catch) {
 	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailureState})
 }
 
-// recordState returns the state that records the end of an attempt. If the state fails, the attempt
-// becomes overdue, and the next read of the attempt ends it.
+// recordState returns the state that records the end of an attempt. If the state fails, the next
+// read of the overdue attempt ends it.
 func recordState(comment, next string) State {
 	return State{
 		Type: "Task", Comment: comment, Resource: ARNPlaceholder(functions.Record.Name), ResultPath: strPtr("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
@@ -154,8 +147,8 @@ func recordState(comment, next string) State {
 func strPtr(p string) *string { return &p }
 
 func retries() []retry {
-	// Transient errors are retried with longer and longer pauses. A function that died or timed out
-	// is retried once, although it may have done its work. A step must therefore be idempotent.
+	// A function that died or timed out is retried once, although it may have done its work. A step
+	// must therefore be idempotent.
 	return []retry{
 		{ErrorEquals: []string{"Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.TooManyRequestsException",
 			gate.ErrorName(problem.Unavailable)}, IntervalSeconds: 1, MaxAttempts: 4, BackoffRate: 2, JitterStrategy: "FULL"},

@@ -1,7 +1,7 @@
 // Package bundle builds the Lambda functions and packs each one into the zip file that is deployed.
 //
-// The same sources and the same release of Go produce the same bytes, on every machine and in every
-// directory, so a second deployment makes no changes.
+// The same sources and the same release of Go produce the same bytes, so a second deployment makes
+// no changes.
 package bundle
 
 import (
@@ -47,16 +47,14 @@ func WarmBuildCache(ctx context.Context, checkoutDir, arch string, environ []str
 	return nil
 }
 
-// BuildFunctions builds the named directories of functions/ in a checkout for Linux on arch (arm64 or
-// amd64), and writes NAME.zip for each into zipDir, which must exist. environ is the environment of
-// the go command.
+// BuildFunctions builds the named directories of functions/ for Linux on arch (arm64 or amd64), and
+// writes NAME.zip for each into zipDir, which must exist.
 func BuildFunctions(ctx context.Context, checkoutDir, arch string, names []string, zipDir string, environ []string) error {
 	binaryDir, err := os.MkdirTemp("", "vacancy-functions-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(binaryDir)
-	// One go command builds all functions, because they share most packages and link in parallel.
 	var programs []string
 	for _, name := range names {
 		programs = append(programs, "./functions/"+name)
@@ -84,9 +82,7 @@ func BuildPrograms(ctx context.Context, checkoutDir, arch, out string, environ [
 	return nil
 }
 
-// compileFlags returns the flags of a compilation. They exclude Lambda's old RPC entry point.
-// Together with the link flags they also exclude paths, repository state and build ids, which
-// differ between machines.
+// compileFlags excludes Lambda's old RPC entry point, and paths that differ between machines.
 func compileFlags() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
 func buildEnvironment(environ []string, arch string) []string {

@@ -1,6 +1,5 @@
-// Package policies contains the policies of the functions' roles, as they appear in the golden
-// files of package stacks, and the calls that the roles must allow and deny. It must not import
-// packages of the CDK.
+// Package policies contains the policies of the functions' roles, as in the golden files of package
+// stacks, and the calls that the roles must allow and deny. It must not import packages of the CDK.
 package policies
 
 import (
@@ -29,12 +28,11 @@ func Functions() []string {
 
 func Document(function string) ([]byte, error) { return files.ReadFile(function + ".json") }
 
-// Location is an account and a Region in which the resources of a policy exist.
 type Location struct{ Partition, Region, Account string }
 
-// ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in
-// the ARNs are examples, because the tables and keys of a stage have generated names. The label of
-// a stream is only a year, because the policy linter parliament accepts no label with colons.
+// ReplaceNames replaces each name of a resource in a policy or in a [Call] by an example ARN. The
+// label of a stream is only a year, because the policy linter parliament accepts no label with
+// colons.
 func (l Location) ReplaceNames(text string) string {
 	arnPrefix, regionAndAccount := "arn:"+l.Partition+":", l.Region+":"+l.Account
 	return strings.NewReplacer(
@@ -52,8 +50,8 @@ func (l Location) ReplaceNames(text string) string {
 type Call struct {
 	Function string
 	Actions  []string
-	Resource string              // name or ARN; see [Location.ReplaceNames]
-	Keys     map[string][]string // values by condition key
+	Resource string // name or ARN; see [Location.ReplaceNames]
+	Keys     map[string][]string
 	Denied   bool
 }
 
@@ -69,9 +67,8 @@ func (c Call) String() string {
 const wildcardExample = "example"
 
 // TestCalls returns calls that test each statement of a function's policy. Calls with the
-// statement's condition keys must have the effect of the statement. If a key is multi-valued, such
-// a call has all values at once, because a transaction may have all of them. If the effect is
-// allow, calls with a foreign key or without a key must be denied.
+// statement's condition keys must have the effect of the statement. If the effect is allow, calls
+// with a foreign key or without a key must be denied.
 func TestCalls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
@@ -111,7 +108,6 @@ type statement struct {
 	Condition        map[string]map[string]stringList // keys by operator and name
 }
 
-// stringList is a value or a list of values. The policy language allows both.
 type stringList []string
 
 func (l *stringList) UnmarshalJSON(b []byte) error {
@@ -124,8 +120,6 @@ func (l *stringList) UnmarshalJSON(b []byte) error {
 
 func isMultiValued(operator string) bool { return strings.HasPrefix(operator, "For") }
 
-// matchingKeys returns the condition keys of requests that meet the statement's conditions. For a
-// key that has only one value per request, it returns a request for each value.
 func (s statement) matchingKeys() []map[string][]string {
 	required := map[string][]string{}
 	// The value of Null is always "false", which means that the key must be present.

@@ -1,7 +1,5 @@
 // Package settings reads an operator's settings of a stage: the context values of the CDK app, with
-// defaults. For each wrong value it reports the expected value and the given value.
-//
-// A deployment with the settings that Read returns cannot fail because of their values.
+// defaults. A deployment with the settings that Read returns cannot fail because of their values.
 package settings
 
 import (
@@ -17,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// Settings contains the settings of one stage.
 type Settings struct {
 	setting.Values
 	Limits            cost.Limits       // derived from WorstDay, or set explicitly
@@ -29,10 +26,9 @@ func ContextNames() []string {
 	return slices.Sorted(slices.Values(slices.Concat(setting.OperatorContexts(), setting.DeployContexts())))
 }
 
-// Read parses a context: values from cdk.json or, as strings, from the command line. Other tools
-// store values in the same context under names with characters other than letters. An unknown name
-// with letters only is therefore a misspelling and an error. The Region of the stacks determines
-// the prices of worstDay. The error names every wrong value.
+// Read parses a context: values from cdk.json or, as strings, from the command line. The error
+// names every wrong value. An unknown name with letters only is an error, because the names of
+// other tools contain other characters.
 func Read(context map[string]any, region string) (s Settings, err error) {
 	var errs []error
 	addError := func(name, want, got string) {
@@ -86,8 +82,7 @@ func formatValue(v any) (text string, ok bool) {
 	return "", false
 }
 
-// functionVariables returns the environment variables from which functions read settings. A setting
-// with its zero value has no variable, unless functions require it.
+// functionVariables omits settings with their zero value, unless functions require them.
 func functionVariables(texts map[string]string) map[string]string {
 	env := map[string]string{}
 	for _, row := range setting.Table() {

@@ -13,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// dataStack contains the resources that must not be lost: tables, bucket and keys.
 type dataStack struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
@@ -40,9 +39,8 @@ func newDataStack(app constructs.Construct, in Input) dataStack {
 		d.hostKey = newHostKey(d.stack, in)
 		addOutput(d.stack, "HostKey", d.hostKey.KeyArn(), "KMS key that is the host's identity")
 	}
-	// If a first deployment fails, only this stack exists. It therefore stores the settings too. It
-	// omits the values that `vacancy deploy` sets, because each rotation of the edge's secret would
-	// otherwise change the stack.
+	// If a first deployment fails, only this stack exists. It therefore stores the settings too,
+	// without the values that each deployment changes.
 	addOutput(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitDeployContexts(in.Settings.StoredContext))), storedOutputDescription)
 	return d
 }
@@ -54,9 +52,7 @@ func (d dataStack) streamARN(table string) *string {
 	return d.rows.TableStreamArn()
 }
 
-// newRowsTable creates the table of rows of shared/store/dynamo. Its keys are the name of a row's
-// stream, as bytes, and the position in that stream. The table has no expiry, because rows are
-// never deleted. Its DynamoDB stream shows changed rows to the tamper detector.
+// newRowsTable sets no expiry, because rows are never deleted.
 func newRowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
@@ -67,12 +63,10 @@ func newRowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// docsIndexName is the name of the sparse index of docs.
 const docsIndexName = "listed"
 
-// newDocsTable creates the table of documents. The index contains only documents with the attributes
-// xp and xs. The stream carries keys only, because some documents contain secrets. DynamoDB deletes
-// expired documents.
+// newDocsTable creates the table of documents. The stream carries keys only, because some documents
+// contain secrets.
 func newDocsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
@@ -92,9 +86,8 @@ func newDocsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// tableProps returns the properties that both tables share. A table is protected from deletion only
-// if the stage retains its data. CloudFormation generates the names of the tables, because a fixed
-// name could already belong to a restored or retained table.
+// tableProps sets no table name, because a fixed name could already belong to a restored or
+// retained table.
 func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TablePropsV2 {
 	return &ddb.TablePropsV2{
 		Billing: ddb.Billing_OnDemand(&ddb.MaxThroughputProps{
@@ -108,12 +101,10 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 	}
 }
 
-// snapshotPrefix is the key prefix of the search index in the bucket.
 const snapshotPrefix = "search/"
 
-// newBlobBucket creates the bucket of the search index and of other objects. Functions get grants
-// only for the objects that they use. A replaced index is deleted a day after its replacement.
-// `vacancy destroy` empties the bucket, because a stack could do that only by a custom resource.
+// newBlobBucket creates a bucket that `vacancy destroy` empties, because a stack could do that only
+// by a custom resource.
 func newBlobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),

@@ -19,11 +19,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// EdgeSecretHeader is the header with the edge's secret, by which functions recognise CloudFront.
 const EdgeSecretHeader = "X-Vacancy-Edge"
 
-// newEdgeStack creates the CloudFront distribution in front of the functions. It gives all handlers one
-// host name, caches public pages and forwards all other requests unchanged.
 func newEdgeStack(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edgeBuilder{
@@ -85,8 +82,6 @@ func (e edgeBuilder) originOf(f functions.Function) awscloudfront.IOrigin {
 	return e.origins[f]
 }
 
-// buildBehavior returns the cache behaviour of a path. Paths with cached answers accept only GET, HEAD
-// and OPTIONS, unless the caller's key is part of the cache key.
 func (e edgeBuilder) buildBehavior(p functions.Path) *awscloudfront.BehaviorOptions {
 	b := &awscloudfront.BehaviorOptions{
 		Origin:                e.originOf(p.Function),
@@ -116,14 +111,12 @@ func (e edgeBuilder) addBehavior(d awscloudfront.Distribution, path string, b *a
 	})
 }
 
-// An AWS account has fixed limits of 20 cache policies and 20 origin request policies, and a policy
-// has at most ten headers. Four stages fit, and each list has room for another header.
+// An AWS account is limited to 20 cache policies and 20 origin request policies, and a policy to
+// ten headers. Four stages fit.
 
-// newAgentCachePolicy caches agent cards for a second. The other answers of A2A forbid caching.
-// CloudFront forwards the Authorization of a GET only if the cache key contains it. The key also
-// contains Accept, because browsers are redirected to a page, and the protocols' CardVaryHeaders.
-// No cached answer depends on the protocols' CacheKeyHeaders. They are in the key only because
-// CloudFront forwards all headers of the key, and newAgentHeaderPolicy has room for one of them.
+// newAgentCachePolicy includes Authorization in the cache key, because CloudFront otherwise does
+// not forward the header. No cached answer depends on the protocols' CacheKeyHeaders. They are in
+// the key only because CloudFront forwards all headers of the key.
 func newAgentCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePerKey, "A2A: agent cards at a vacant's own URL, for a second", 1,
 		slices.Concat([]string{"Authorization", "Accept"}, protocolHeaders(varyHeaders), protocolHeaders(func(p *protocol.Protocol) []string { return p.CacheKeyHeaders }))...)
@@ -142,16 +135,13 @@ func protocolHeaders(headersOf func(*protocol.Protocol) []string) (values []stri
 
 func varyHeaders(p *protocol.Protocol) []string { return p.CardVaryHeaders }
 
-// newPublicCachePolicy caches public answers for as long as their Cache-Control allows. The query
-// is part of the cache key, because ?vacant= selects the card. The limit is a year, because the
-// files of the pages have their hash in the path and never change.
+// newPublicCachePolicy caches answers for at most a year, because the files of the pages have their
+// hash in the path and never change.
 func newPublicCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePublic, "public answers, as long as Cache-Control allows", 365*86400)
 }
 
 func newCachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, headers ...string) awscloudfront.ICachePolicy {
-	// The complete query is also part of the cache key. Answers without Cache-Control are not
-	// cached.
 	headerBehavior := awscloudfront.CacheHeaderBehavior_None()
 	if len(headers) > 0 {
 		headerBehavior = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)
@@ -167,9 +157,8 @@ func newCachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, 
 	return p
 }
 
-// newCallHeaderPolicy forwards the headers that the function message needs, and the caller's
-// address as CloudFront saw it. It does not forward all headers, because CloudFront would then
-// forward the caller's Host too, which a Function URL refuses.
+// newCallHeaderPolicy lists single headers. A policy with all headers would also forward the
+// caller's Host, which a Function URL refuses.
 func newCallHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return newHeaderPolicy(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
@@ -195,9 +184,9 @@ func newHeaderPolicy(s awscdk.Stack, in Input, name, comment string, headers ...
 	return p
 }
 
-// newAdminHeaderPolicy forwards all headers except two to the admin API. A list of single headers
-// cannot include Authorization. The exceptions are the caller's Host, which a Function URL refuses,
-// and CloudFront-Viewer-Address, which the caller could forge.
+// newAdminHeaderPolicy forwards all headers except two, because a list of single headers cannot
+// include Authorization. A Function URL refuses the caller's Host, and the caller could forge
+// CloudFront-Viewer-Address.
 func newAdminHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
 		OriginRequestPolicyName: str(in.Settings.ResourceName("admin")), Comment: str("headers of admin requests"),
@@ -235,10 +224,9 @@ func errorResponses() *[]*awscloudfront.ErrorResponse {
 	return &responses
 }
 
-// newWebACL blocks addresses that send too many requests, and requests that no handler accepts. The
-// rules that inspect bodies only count their matches, because they would block valid calls. A
-// signed call may have 256 KiB, and they block bodies above 8 KiB. They also block prose with HTML
-// tags or file paths, which is harmless, because handlers never execute texts.
+// newWebACL sets the rules that inspect bodies to count only. The rules would block valid calls:
+// bodies above 8 KiB, and prose with HTML tags or file paths, which is harmless, because handlers
+// never execute texts.
 func newWebACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
 	visibility := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{

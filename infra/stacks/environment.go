@@ -23,7 +23,6 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
 	for f, url := range f.functionURLs {
-		// The name of gateway's URL is already in use: see gatewayURL.
 		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; values[name] == nil {
 			values[name] = url.Url()
 		}
@@ -40,8 +39,6 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 			values["VACANCY_EDGE_SECRET_BEFORE"] = secretReference(f.edgeSecret, in.Settings.PreviousEdgeSecretVersion)
 		}
 	}
-	// A function gets the variables that its row in the table of functions names, if they have a
-	// value on this stage.
 	env := map[string]*string{}
 	for _, name := range append(setting.Variables(spec.Name, spec.URL), spec.Variables()...) {
 		if v := values[name]; v != nil && *v != "" {
@@ -51,10 +48,7 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 	return &env
 }
 
-// publicURL returns the URL of the host, or nil if it is not known yet. If the stage has an edge
-// without a domain, `vacancy deploy` later passes the generated name of the edge to the host. If
-// the stage has no edge, the host's URL is the Function URL of agent, which is unknown until agent
-// has been created.
+// publicURL returns the URL of the host, or nil if it is not known yet.
 func (f functionStack) publicURL(in Input) *string {
 	switch agent := f.functionURLs[functions.Agent]; {
 	case in.Settings.Domain != "":
@@ -67,8 +61,7 @@ func (f functionStack) publicURL(in Input) *string {
 }
 
 // gatewayURL returns the URL of accounts and AGP. It returns nil if the public URL of the host also
-// serves them. It also returns nil for the gateway itself, because the function is created before
-// its URL.
+// serves them, or if the URL of gateway does not exist yet.
 func (f functionStack) gatewayURL(in Input) *string {
 	gateway := f.functionURLs[functions.Gateway]
 	if in.Settings.Domain != "" || in.Settings.HasEdge || gateway == nil {
@@ -78,9 +71,8 @@ func (f functionStack) gatewayURL(in Input) *string {
 }
 
 // readRate returns the rate at which one instance may read the tables, as units-per-second:burst.
-// The rate limits registry, search and graduate. It also limits gateway, for requests without a
-// known key. All instances of these functions together get at most half of the tables' read limits,
-// because calls need the rest. They may exceed that half if functions have no reserved concurrency.
+// If functions have reserved concurrency, all instances of registry, search, graduate and gateway
+// together get at most half of the read limits, because calls need the rest.
 func readRate(s settings.Settings) string {
 	const burstSeconds = 4
 	const registryFactor = 1.25 // an instance of registry may read a quarter more, for its revocations
@@ -97,8 +89,7 @@ func pageReadRate(s settings.Settings) string {
 }
 
 // largeBodyRate returns the rate at which an instance accepts large bodies from one address, as
-// KB-per-second:burst. All instances together then use at most half of a table's write limit for
-// bodies from that address. The table is docs for registry, and otherwise rows.
+// KB-per-second:burst.
 func largeBodyRate(s settings.Settings, function string) string {
 	// The burst is enough for one body of the largest size at the lowest limits.
 	const burstSeconds = 60
@@ -109,7 +100,6 @@ func largeBodyRate(s settings.Settings, function string) string {
 	return formatRate(float64(writeLimit)/2/float64(max(1, s.Limits[function])), burstSeconds)
 }
 
-// objectBurstSeconds is the burst of object reads and writes, in seconds at an instance's rate.
 const objectBurstSeconds = 120
 
 func formatRate(perSecond, burstSeconds float64) string {

@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry"
 )
 
-// functionStack contains the host's functions and their triggers.
 type functionStack struct {
 	stack        awscdk.Stack
 	queues       queuesByName
@@ -85,18 +84,17 @@ func (f functionStack) addFunction(in Input, d dataStack, spec functions.Functio
 	}
 	if isRecursive(spec, grantsByFunction) {
 		// Lambda would stop the 17th message in a chain of messages that cause each other. Reserved
-		// concurrency, the age of a task and the receive count of a message limit these chains
-		// instead.
+		// concurrency, task age and receive count limit these chains instead.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if spec.IsScheduled() {
-		props.RetryAttempts = num(0) // the next run does the work
+		props.RetryAttempts = num(0)
 	}
 	fn := awslambda.NewFunction(f.stack, str(spec.Name), props)
 	setLogicalID(fn, logicalID(spec.Name))
 	if spec.URL {
-		// No AWS signature is required, because envelopes are signed and the function checks the
-		// operator's key.
+		// No AWS signature is required, because the function checks envelopes and the operator's
+		// key.
 		mode := awslambda.InvokeMode_BUFFERED
 		if spec.StreamsAnswers {
 			mode = awslambda.InvokeMode_RESPONSE_STREAM
@@ -128,9 +126,8 @@ func newEdgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	return secret
 }
 
-// secretReference returns a reference to a version of the secret. If version is "", it refers to
-// the current version, as in the first deployment. A rotation passes the id of the new version,
-// because CloudFormation reads the secret again only if the reference changes.
+// secretReference returns a reference to a version of the secret, or to the current version if
+// version is "". CloudFormation reads the secret again only if the reference changes.
 func secretReference(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
@@ -139,9 +136,8 @@ func secretReference(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// legacyRuleIDs maps rule names to logical ids that are not derived from the name. The ids must not
-// change, because CloudFormation would create a second rule with the same physical name before it
-// deletes the first, and the deployment would fail.
+// legacyRuleIDs contains logical ids that must not change. CloudFormation would create a second
+// rule with the same physical name before it deletes the first, and the deployment would fail.
 var legacyRuleIDs = map[string]string{
 	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
 }
@@ -161,7 +157,7 @@ func addSchedule(s awscdk.Stack, in Input, spec functions.Function, f awslambda.
 	if spec.RuleEvent != "" {
 		var event map[string]any
 		if err := json.Unmarshal([]byte(spec.RuleEvent), &event); err != nil {
-			panic(err) // the event in the table of functions is not JSON
+			panic(err)
 		}
 		props.Event = awsevents.RuleTargetInput_FromObject(event)
 	}
@@ -183,8 +179,6 @@ func addRowsTrigger(s awscdk.Stack, d dataStack, f awslambda.Function, lostQueue
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
-		// The function gets changes, removals and canary rows. Lambda drops other new rows free of
-		// charge.
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
@@ -195,9 +189,8 @@ func addRowsTrigger(s awscdk.Stack, d dataStack, f awslambda.Function, lostQueue
 	setLogicalID(m, "RowsChanged")
 }
 
-// addDocsTrigger starts the indexer when registrations change: after a thousand changes, or
-// IndexSeconds after the first one. Lambda drops changes of other documents. The indexer itself
-// reads the changes since its last index, so a failed invocation loses no change.
+// addDocsTrigger starts the indexer when registrations change. The indexer itself reads the changes
+// since its last index, so a failed invocation loses no change.
 func addDocsTrigger(s awscdk.Stack, in Input, d dataStack, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),

@@ -11,19 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// gateName names the state machine, its role and its log.
 const gateName = "gate"
 
 func gateARN(s awscdk.Stack, in Input) *string {
-	// The functions that start and watch the machine are created before it, so the ARN is built
-	// from its name.
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.ResourceName(gateName))})
 }
 
-// gateLogGroup returns the name of the gate's log group. The prefix /aws/vendedlogs/ is necessary,
-// because Step Functions adds groups with other names to a resource policy that all stages of the
-// account share. That policy has room for a few stages.
+// gateLogGroup uses the prefix /aws/vendedlogs/, because the resource policy for other names has
+// room for only a few stages.
 func gateLogGroup(in Input) string {
 	return "/aws/vendedlogs/states/" + in.Settings.ResourceName(gateName)
 }
@@ -44,14 +40,13 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 	return out
 }
 
-// newGate creates the state machine from the steps of the gate, which decides whether a child may
-// become public. A machine of the type Standard keeps its history for 90 days and runs each step at
-// least once, so steps must be idempotent. Its log contains only the order of events, no data.
+// newGate creates a machine of the type Standard, which runs each step at least once. Steps must
+// therefore be idempotent.
 func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.Function) {
 	machine := asl.GateMachine(gate.Steps())
 	text, err := machine.JSON()
 	if err != nil {
-		panic(err) // texts and numbers always marshal
+		panic(err)
 	}
 	substitutions, arns := map[string]*string{}, []*string{}
 	for _, f := range functions.All() {

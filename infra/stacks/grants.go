@@ -33,31 +33,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// grants lists the rights of a function's role. Each role may also write its log. A box is a value
-// that is encrypted under the sealing key. The KMS encryption context of a box states its kind and
-// owner.
+// grants lists the rights of a function's role. A box is a value that is encrypted under the
+// sealing key, with its kind and owner as the KMS encryption context.
 type grants struct {
-	rowOperations      []string    // operations on the table of rows
-	docAccesses        []docAccess // access to documents
-	indexPartitions    []string    // partitions of the sparse index of docs for queries
-	snapshotOperations []string    // operations on the bucket's objects of the search index
-	canExportUsage     bool        // may write daily usage to the bucket
-	fileOperations     []string    // operations on the bucket's objects of files in workspaces
-	canSeal            bool        // may use Encrypt under the sealing key
-	openContexts       []string    // contexts of boxes that Decrypt may open
-	sealContexts       []string    // contexts of Encrypt; nil allows every context
-	hostKeyOperations  []string    // operations on the host's key
-	gateOperations     []string    // operations on the gate and its executions
-	sendQueues         []string    // queues to which the function sends
-	canInvokeThink     bool        // may invoke the function think
-	canInvokeSearch    bool        // may invoke the function search
-	canReadRowStream   bool        // may read the DynamoDB stream of rows itself, to compute usage
-	bedrockModels      []string    // ids of models and inference profiles of Bedrock
-	agentFunctionARNs  []string    // ARNs of Lambda functions that are agents
+	rowOperations      []string
+	docAccesses        []docAccess
+	indexPartitions    []string // partitions of the sparse index of docs for queries
+	snapshotOperations []string // operations on objects of the search index
+	canExportUsage     bool
+	fileOperations     []string // operations on files in workspaces
+	canSeal            bool     // may use Encrypt under the sealing key
+	openContexts       []string // contexts of boxes that Decrypt may open
+	sealContexts       []string // contexts of Encrypt; nil allows every context
+	hostKeyOperations  []string
+	gateOperations     []string
+	sendQueues         []string
+	canInvokeThink     bool
+	canInvokeSearch    bool
+	canReadRowStream   bool // may read the DynamoDB stream of rows itself
+	bedrockModels      []string
+	agentFunctionARNs  []string
 }
 
-// canStart reports whether a function with the grants may start f, directly or by a queue message. The
-// gate's state machine is not considered, because its steps start no function.
 func (g grants) canStart(f functions.Function) bool {
 	return g.canInvokeThink && f == functions.Think || g.canInvokeSearch && f == functions.Search ||
 		slices.ContainsFunc(f.QueueNames(), func(queue string) bool { return slices.Contains(g.sendQueues, queue) })
@@ -78,14 +75,12 @@ func isRecursive(f functions.Function, grantsByFunction map[functions.Function]g
 	return reachable[f]
 }
 
-// docAccess is a list of operations on documents of some kinds. If docKinds is nil, the operations
-// apply to all documents.
+// docAccess allows operations on documents of some kinds, or of all kinds if docKinds is nil.
 type docAccess struct {
 	operations []string
 	docKinds   docKinds
 }
 
-// docKind is a kind of documents. A grant names the partition of the kind.
 type docKind interface{ Describe() store.Shape }
 
 type docKinds []docKind
@@ -107,8 +102,6 @@ func partitionPattern(partition string) string {
 	return prefix
 }
 
-// Patterns of the encryption contexts of boxes. hostIdentityPattern matches a software identity of
-// the host, and signingKeyPattern matches the keys that the host's identity certifies.
 const (
 	textKeyPattern      = "textkey:*"
 	vacantSeedPattern   = "vacant:*"
@@ -126,7 +119,6 @@ func chargeAccess() docAccess {
 }
 
 func (g grants) withFileAccess() grants {
-	// The function also creates a missing workspace with its key.
 	g.fileOperations = []string{"GetObject", "PutObject"}
 	g.openContexts = append(g.openContexts, fileKeyPattern)
 	if g.sealContexts != nil {
@@ -139,11 +131,8 @@ func (g grants) withFileAccess() grants {
 
 // allGrants returns the grants of the functions' roles.
 //
-// agent, message and worker write few kinds of documents, so that an attacker in one of them can
-// change neither the operator's key nor a vacant's record. All three create text keys, write call
-// statistics and tasks, and move money when they commit a call. agent also creates the secret of
-// guests, and worker dispatches bookings. agent and worker read and write files in workspaces.
-// agent and message create a software identity if a caller sends the first request of the stage.
+// agent, message and worker write few kinds of documents. An attacker in one of them can change
+// neither the operator's key nor a vacant's record.
 func allGrants(s settings.Settings) map[functions.Function]grants {
 	byFunction := urlGrants(s)
 	for _, part := range []map[functions.Function]grants{agentGrants(s), {functions.Gateway: gatewayGrants(), functions.Think: thinkGrants(s)}, jobGrants(s), stepGrants()} {
@@ -152,8 +141,6 @@ func allGrants(s settings.Settings) map[functions.Function]grants {
 	return byFunction
 }
 
-// offerAccess returns the access to documents that offers a call to workers. withdrawOfferAccess returns
-// the access that withdraws the offer.
 func offerAccess() docAccess {
 	return docAccess{[]string{"PutItem"}, docKinds{worker.WaitingDocs, worker.TurnDocs}}
 }
@@ -188,9 +175,8 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 	}
 }
 
-// gatewayGrants returns the grants of gateway, which serves accounts and AGP. It writes keys,
-// links, bookings and balances, but no usage. Only gateway opens the keys of payments, and it opens
-// no text key. It signs receipts with a key that the host certified, and cannot sign as the host.
+// gatewayGrants returns the grants of gateway, which serves accounts and AGP. Only gateway opens
+// the keys of payments. gateway signs receipts with a certified key and cannot sign as the host.
 func gatewayGrants() grants {
 	return grants{rowOperations: appendOperations(), hostKeyOperations: []string{"GetPublicKey"}, sendQueues: []string{functions.TaskQueue}, canInvokeSearch: true, indexPartitions: []string{booking.BookingDocs.Index}, docAccesses: append(tokenAccess(), []docAccess{
 		{[]string{"PutItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.LinkDocs, billing.EndingDocs, billing.PaymentDocs}},
@@ -205,7 +191,6 @@ func gatewayGrants() grants {
 }
 
 func writerAccess(s settings.Settings, readOperations []string, writableKinds ...docKind) []docAccess {
-	// The function may create a software identity.
 	if s.HostKey != "kms" {
 		writableKinds = append(writableKinds, vacants.HostIdentityDocs)
 	}
@@ -249,9 +234,8 @@ func agentGrants(s settings.Settings) map[functions.Function]grants {
 	}
 }
 
-// thinkGrants returns the grants of think. think calls models for agent, message, worker and admin,
-// which cannot decrypt secrets of agents. It writes only totals, and decrypts only secrets. It
-// reads the heads of tasks, which contain no texts, to stop a turn whose task has ended.
+// thinkGrants returns the grants of think, which calls models for functions that cannot decrypt
+// secrets of agents.
 func thinkGrants(s settings.Settings) grants {
 	var functionARNs []string
 	for _, owner := range slices.Sorted(maps.Keys(s.TenantFunctions)) {
@@ -263,9 +247,8 @@ func thinkGrants(s settings.Settings) grants {
 	}}
 }
 
-// stepGrants returns the grants of the gate's steps. Each check only reads. collusion opens text
-// keys but no seeds, and commit opens seeds but no texts. record writes only attempts. Only commit
-// writes a parent's successes.
+// stepGrants returns the grants of the gate's steps. No step opens both texts and seeds: collusion
+// opens text keys, and commit opens seeds.
 func stepGrants() map[functions.Function]grants {
 	readAccess := func(operations []string, readableKinds ...docKind) []docAccess {
 		return []docAccess{{operations, append(docKinds{graduation.StatusDocs}, readableKinds...)}}

@@ -12,8 +12,8 @@ import (
 
 // In the policy of a key, the resource "*" means the key itself.
 
-// administrationStatement allows administrators to manage a key, but not to use it or to grant its
-// use to others.
+// administrationStatement allows administrators to manage a key, but not to use it or grant its
+// use.
 func administrationStatement() awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        str("Administration"),
@@ -30,7 +30,6 @@ func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, stateme
 	policyStatements := append([]awsiam.PolicyStatement{administrationStatement()}, statements...)
 	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &policyStatements})
 	props.RemovalPolicy = emptyRemovalPolicy(in.Settings)
-	// A week is the minimum of KMS.
 	if !in.Settings.RetainData {
 		props.PendingWindow = awscdk.Duration_Days(num(7))
 	}
@@ -44,9 +43,8 @@ func roleARN(s awscdk.Stack, in Input, function string) *string {
 	return s.FormatArn(&awscdk.ArnComponents{Service: str("iam"), Region: str(""), Resource: str("role"), ResourceName: str(roleName(s, in, function))})
 }
 
-// newSealKey creates the key that encrypts seeds, text keys and agents' secrets. Only functions whose
-// grants allow it may use the key, and only with an encryption context whose only member is `vacancy`.
-// An authorized user may decrypt text keys, to verify the tables from another machine, but no seeds.
+// newSealKey creates the key that encrypts seeds, text keys and agents' secrets. An authorized user
+// may decrypt text keys, to verify the tables from another machine, but no seeds.
 func newSealKey(s awscdk.Stack, in Input) awskms.Key {
 	allowUse := func(sid string, actions *[]*string, names ...string) awsiam.PolicyStatement {
 		roles := make([]*string, len(names))
@@ -81,8 +79,7 @@ func newSealKey(s awscdk.Stack, in Input) awskms.Key {
 	}))
 }
 
-// vacancyContextConditions returns conditions that allow only requests whose encryption context has
-// the member `vacancy` and no other.
+// vacancyContextConditions allows only encryption contexts whose only member is `vacancy`.
 func vacancyContextConditions() map[string]any {
 	return map[string]any{
 		"Null":                      map[string]any{"kms:EncryptionContext:vacancy": "false"},
@@ -97,10 +94,8 @@ func contextCondition(patterns ...string) map[string]any {
 	return map[string]any{"kms:EncryptionContext:vacancy": strs(patterns...)}
 }
 
-// newHostKey creates the host's Ed25519 identity. KMS signs messages of up to 4,096 bytes with it
-// and never reveals the secret. KMS must not rotate the key, because a host with a new key would be
-// another host. admin uses the key to prove the host's identity, and checkpointer to sign the log.
-// Both use it to certify keys that sign receipts.
+// newHostKey creates the host's Ed25519 identity, whose secret never leaves KMS. KMS must not
+// rotate the key, because a host with a new key would be another host.
 func newHostKey(s awscdk.Stack, in Input) awskms.Key {
 	var signers []*string
 	grantsByFunction := allGrants(in.Settings)
@@ -125,8 +120,8 @@ func signingConditions() map[string]any {
 	return map[string]any{"StringEquals": map[string]any{"kms:SigningAlgorithm": "ED25519_SHA_512"}}
 }
 
-// newAtRestKey creates the key that encrypts tables, bucket, log groups and the alarms' topic. Roles
-// need no grant, because these services use the key for their users.
+// newAtRestKey creates the key that encrypts stored data. Roles need no grant, because the AWS
+// services use the key for their users.
 func newAtRestKey(s awscdk.Stack, in Input) awskms.Key {
 	region, suffix := *s.Region(), *s.UrlSuffix()
 	serviceName := func(name string) *string { return str(name + "." + region + "." + suffix) }

@@ -10,28 +10,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/queue"
 )
 
-// deadQueueName names the queue of messages that the worker could not handle.
 const deadQueueName = "dead"
 
-// maxReceives is the number of failed receives after which a message becomes a dead letter. The
-// pauses of package queue/sqs between the receives add up to eight minutes. A message that only
-// waits for its task is dropped earlier. A turn that waits for capacity must never become a dead
-// letter, so a message in the task queue may be received queue.MaxFullRetries times more. If a
-// dispatched task waits even longer, a new message replaces its message.
+// maxReceives is the number of failed receives after which a message becomes a dead letter. A turn
+// that waits for capacity must never become a dead letter, so newQueues allows more receives in the
+// task queue.
 const maxReceives = 20
 
-// queuesByName contains the queues of worker: tasks and push notifications.
 type queuesByName map[string]awssqs.Queue
 
-// pollerSeconds is the time, in seconds, for which Lambda may hold a received message before it
-// starts the worker.
+// pollerSeconds is the time for which Lambda may hold a received message before it starts the
+// worker.
 const pollerSeconds = 5 * 60
 
 func newQueues(s awscdk.Stack, in Input) queuesByName {
 	dead := newQueue(s, in, deadQueueName, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	suppressRule(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
 	byName := queuesByName{}
-	// The order of the names determines the order in the template.
 	for _, name := range []string{functions.TaskQueue, functions.PushQueue} {
 		receives := maxReceives
 		if name == functions.TaskQueue {

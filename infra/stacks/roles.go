@@ -20,7 +20,6 @@ func roleName(s awscdk.Stack, in Input, function string) string {
 	return in.Settings.ResourceName(function) + "-" + *s.Region()
 }
 
-// writeOperations lists all operations that change items, in every API.
 var writeOperations = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "PartiQLInsert", "PartiQLUpdate", "PartiQLDelete"}
 
 func newRole(s awscdk.Stack, in Input, d dataStack, f functions.Function, g grants, lostQueue awssqs.IQueue, queues queuesByName) awsiam.Role {
@@ -68,9 +67,9 @@ func wildcardReason(f functions.Function, g grants) string {
 	return reason
 }
 
-// rowStatements allows the function's operations on rows. It denies changes of rows explicitly, so
-// no later grant can allow them. The policy cannot limit the streams to which a function appends,
-// because IAM's conditions on partitions do not support binary keys.
+// rowStatements denies changes of rows explicitly, so no later grant can allow them. The policy
+// cannot limit the streams to which a function appends, because IAM's conditions on partitions do
+// not support binary keys.
 func rowStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	tableARN := d.rows.TableArn()
 	if len(g.rowOperations) > 0 {
@@ -86,10 +85,8 @@ func rowStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	return append(out, newStatement("DenyRowMutation", awsiam.Effect_DENY, "dynamodb", denied, tableARN, nil))
 }
 
-// docStatements allows the function's operations on documents, and denies all writes to a function
-// that only reads. DynamoDB may ask IAM once for all items of a transaction, and a single statement
-// must then allow all of them. Each operation therefore has one statement with all of its
-// partitions.
+// docStatements returns one statement per operation with all of its partitions. DynamoDB may ask
+// IAM once for all items of a transaction, and a single statement must then allow all of them.
 func docStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	tableARN, canPut, canPutAll := d.docs.TableArn(), false, false
 	operations, partitions := mergeAccess(g.docAccesses)
@@ -116,8 +113,7 @@ func docStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// mergeAccess returns the operations in the order of their first occurrence, and the partition
-// patterns of each operation. The patterns are nil if an operation applies to all documents.
+// mergeAccess returns nil patterns for an operation on all documents.
 func mergeAccess(accessList []docAccess) (operations []string, partitions map[string][]string) {
 	partitions = map[string][]string{}
 	for _, a := range accessList {
@@ -180,14 +176,8 @@ func keyStatements(d dataStack, g grants) (out []awsiam.PolicyStatement) {
 	return out
 }
 
-// usageExportPrefix is the key prefix of daily usage in the bucket.
 const usageExportPrefix = "usage/"
 
-// indexAndUsageStatements allows the function's operations on the search index or on daily usage in
-// the bucket. A role also gets s3:ListBucket for the search index, because S3 otherwise returns 403
-// instead of 404 for a missing object. ListBucket reveals only names. A request with a prefix gets
-// only names below our prefix. The role needs no grant for the bucket's key, because S3 uses the
-// key for all users of the bucket.
 func indexAndUsageStatements(d dataStack, g grants) []awsiam.PolicyStatement {
 	if g.canExportUsage {
 		return []awsiam.PolicyStatement{newStatement("Exports", awsiam.Effect_ALLOW, "s3", []string{"PutObject", "GetObject"}, d.blobs.ArnForObjects(str(usageExportPrefix+"*")), nil)}
@@ -196,7 +186,8 @@ func indexAndUsageStatements(d dataStack, g grants) []awsiam.PolicyStatement {
 }
 
 func fileStatements(d dataStack, g grants) []awsiam.PolicyStatement {
-	// A function with files may also list their names, so S3 answers 404 for an absent name.
+	// A function with files may also list their names, because S3 otherwise answers 403 instead of
+	// 404 for an absent name. ListBucket reveals only names.
 	return objectStatements(d, "File", g.fileOperations, workspace.BlobPrefix)
 }
 
@@ -225,8 +216,6 @@ func queueStatements(queues queuesByName, f functions.Function, g grants) (out [
 		}
 	}
 	addStatement("Sends", g.sendQueues, []string{"SendMessage"})
-	// Lambda receives messages with the function's role. The function itself sets when a message is
-	// received again.
 	addStatement("Receives", f.QueueNames(), []string{"ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"})
 	return out
 }
@@ -238,10 +227,9 @@ func streamStatements(d dataStack, f functions.Function, g grants, lostQueue aws
 	if f.SourceTable == "" {
 		return nil
 	}
-	// Lambda uses the function's role to read the stream, and to store events that failed.
 	out := []awsiam.PolicyStatement{
 		newStatement("Stream", awsiam.Effect_ALLOW, "dynamodb", []string{"DescribeStream", "GetRecords", "GetShardIterator"}, d.streamARN(f.SourceTable), nil),
-		// Lambda calls ListStreams before it polls. IAM cannot restrict ListStreams to a stream.
+		// IAM cannot restrict ListStreams to a stream.
 		newStatement("Streams", awsiam.Effect_ALLOW, "dynamodb", []string{"ListStreams"}, str("*"), nil),
 	}
 	if f.SourceTable == functions.RowsTable {
@@ -262,7 +250,7 @@ func invokeStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicySt
 			Sid: str("Functions"), Actions: strs("lambda:InvokeFunction"), Resources: strs(g.agentFunctionARNs...)}))
 	}
 	var directModels, profiles []*string
-	var profileModels []*string // models behind the profiles
+	var profileModels []*string
 	for _, id := range g.bedrockModels {
 		model, isProfile := substrate.FoundationModel(id)
 		if !isProfile {
@@ -298,8 +286,7 @@ func newStatement(sid string, effect awsiam.Effect, service string, operations [
 		actions[i] = str(service + ":" + o)
 	}
 	props := &awsiam.PolicyStatementProps{Sid: str(sid), Effect: effect, Actions: &actions, Resources: &[]*string{resource}}
-	// Set all conditions at once. Adding them in map order could change the template at each
-	// synthesis.
+	// Adding conditions one by one in map order could change the template at each synthesis.
 	if conditions != nil {
 		props.Conditions = &conditions
 	}

@@ -3,8 +3,8 @@
 //
 // The stacks have no custom resources, because a custom resource would run a third party's
 // function. This package lists the rights of every role, and does not use the grant methods of the
-// CDK. Resources of two stages never have the same name. Templates contain the secret of the edge
-// (CloudFront) only as a reference that CloudFormation resolves.
+// CDK. Templates contain the secret of the edge (CloudFront) only as a reference that
+// CloudFormation resolves.
 package stacks
 
 import (
@@ -16,12 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/infra/settings"
 )
 
-// Input is the input of a synthesis.
 type Input struct {
 	Settings settings.Settings
-	Region   string              // Region of the stacks
-	Version  string              // version of the checkout, an output of every stack
-	ZipPath  func(string) string // path of a function's zip
+	Region   string
+	Version  string
+	ZipPath  func(string) string
 }
 
 // Stacks contains the stacks of a stage. Edge may be nil.
@@ -30,7 +29,6 @@ type Stacks struct {
 }
 
 // NewApp returns an app without traces, tree and metrics, so that its synthesis is reproducible.
-// The app writes into dir or, if dir is "", to the place that the CDK's command line names.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),
@@ -60,8 +58,7 @@ func newStack(app constructs.Construct, in Input, name, description string) awsc
 	s := awscdk.NewStack(app, str(in.Settings.ResourceName(name)), &awscdk.StackProps{
 		Description: str(description),
 		// Table encryption must know the Region.
-		Env: &awscdk.Environment{Region: str(in.Region)},
-		// The tag separates bills by stage.
+		Env:  &awscdk.Environment{Region: str(in.Region)},
 		Tags: &map[string]*string{"vacancy-stage": str(in.Settings.Stage)},
 	})
 	addOutput(s, "Version", str(in.Version), "the checkout that was deployed")
@@ -69,13 +66,11 @@ func newStack(app constructs.Construct, in Input, name, description string) awsc
 }
 
 func addOutput(s awscdk.Stack, name string, value *string, description string) {
-	// The construct has another name, because the CDK refuses an output that has the name of a
-	// resource, such as the table Rows.
+	// The CDK refuses an output that has the name of a resource, for example Rows.
 	o := awscdk.NewCfnOutput(s, str("Output"+name), &awscdk.CfnOutputProps{Value: value, Description: str(description)})
 	o.OverrideLogicalId(str(name))
 }
 
-// storedOutputDescription describes the output setting.StoredOutput.
 const storedOutputDescription = "settings other than the defaults, with which the next deployment begins"
 
 func setLogicalID(c constructs.Construct, id string) {
@@ -89,9 +84,8 @@ func removalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// emptyRemovalPolicy returns the removal policy of a key or bucket. If a first deployment fails,
-// keys and bucket are deleted, because they contain no data yet and a key costs a dollar a month. A
-// failed first deployment keeps its tables, because they are protected from deletion.
+// emptyRemovalPolicy returns a policy that deletes keys and bucket if a first deployment fails,
+// because they contain no data yet and a key costs a dollar a month.
 func emptyRemovalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE

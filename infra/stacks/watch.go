@@ -18,8 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/tamper"
 )
 
-// newWatchStack creates the stack of logs and alarms. It is deployed before the functions, so that
-// they find log groups with our retention. It refers to resources of later stacks by name.
+// newWatchStack creates the log groups before the functions, so that the groups have our retention.
 func newWatchStack(app constructs.Construct, in Input, d dataStack) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
@@ -47,7 +46,6 @@ func newLogGroup(s awscdk.Stack, in Input, d dataStack, owner, name string) {
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
 	setLogicalID(g, logicalID(owner)+"Log")
-	// The CDK has constants for retentions, but CloudFormation has numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }
 
@@ -99,8 +97,8 @@ func sumMetrics(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMe
 	})
 }
 
-// missingCanaryMetric returns a metric. It is 0 if the tamper detector saw a canary in the last day,
-// and otherwise the number of canaries that were due.
+// missingCanaryMetric returns the number of canaries that were due in the last day, or 0 if the
+// tamper detector saw one.
 func missingCanaryMetric(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
 	rule := map[string]*string{"RuleName": str(in.Settings.ResourceName(functions.Admin.RuleName()))}
@@ -113,9 +111,7 @@ func missingCanaryMetric(in Input) awscloudwatch.IMetric {
 	})
 }
 
-// newAlarms creates the stage's alarms. They are few, and each requires action by the operator. A
-// metric without data does not raise an alarm, because it means that no call came or that no call
-// failed.
+// newAlarms ignores missing data, which means that no call came or that no call failed.
 func newAlarms(s awscdk.Stack, in Input, d dataStack, topic awssns.ITopic) {
 	tableThrottles := func(table *string) awscloudwatch.IMetric {
 		dimensions := map[string]*string{"TableName": table}
@@ -123,7 +119,7 @@ func newAlarms(s awscdk.Stack, in Input, d dataStack, topic awssns.ITopic) {
 	}
 	var lambdaThrottles, droppedInvocations []awscloudwatch.IMetric
 	for _, f := range functions.All() {
-		if f.Queues != "" || f.IsInvoked() { // other functions start f
+		if f.Queues != "" || f.IsInvoked() {
 			droppedInvocations = append(droppedInvocations, lambdaMetric(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
 		}
 		if f.AlarmsOnThrottle() {
@@ -235,8 +231,8 @@ func newDashboard(s awscdk.Stack, in Input, d dataStack) awscloudwatch.Dashboard
 	return board
 }
 
-// newBudget sends mail when a day of the complete account costs more than the limit. A budget by tag
-// would send no mail until a person activates the tag.
+// newBudget covers the complete account. A budget by tag would send no mail until a person
+// activates the tag.
 func newBudget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
 		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{

@@ -1,8 +1,6 @@
 // Package stored compares the settings of a deployment with the settings that the deployed stage
 // stores. `cdk deploy` starts with the defaults of cdk.json, so it would reset every setting that
 // its command line does not repeat.
-//
-// Check is the only function of the CDK app that calls AWS.
 package stored
 
 import (
@@ -18,13 +16,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// allowAllChanges in the context value "changes" allows every change. `vacancy deploy` sets it,
-// because it compares the settings itself and asks the user.
+// allowAllChanges allows every change. `vacancy deploy` sets it, because it compares the settings
+// itself and asks the user.
 const allowAllChanges = "all"
 
-// Check returns an error that lists the settings of the deployed stage that s would change, except the
-// settings in s.Changes. account is the account for which the CDK has credentials. If account is "",
-// Check compares no settings, and writes a message to warnings.
+// Check returns an error that lists the settings of the deployed stage that s would change, except
+// the settings in s.Changes. If account is "", Check only writes a message to warnings.
 func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.OpenFunc, warnings io.Writer) error {
 	if slices.Contains(s.Changes, allowAllChanges) {
 		return nil

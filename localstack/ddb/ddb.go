@@ -1,6 +1,4 @@
-// Package ddb contains the recipe of DynamoDB Local: the Maven project that names its jars, and the
-// launcher that restricts it to the loopback address. Package tests/dynamolocal builds the server
-// from these files, for tests and for localstack/server.
+// Package ddb contains the files from which package tests/dynamolocal builds DynamoDB Local.
 package ddb
 
 import _ "embed"
@@ -10,7 +8,7 @@ import _ "embed"
 //go:embed pom.xml
 var POM []byte
 
-// Launcher is the source of the class LoopbackDynamo.
+// Launcher restricts the server to the loopback address.
 //
 //go:embed LoopbackDynamo.java
 var Launcher []byte

@@ -9,8 +9,7 @@ import "embed"
 //go:embed localstack.lock
 var Lock []byte
 
-// Source contains the plugin package and its entry points, laid out as on a Python path: a
-// directory of modules and a directory of metadata.
+// Source contains the plugin package and its entry points.
 //
 //go:embed vacancy_localstack/*.py vacancy_localstack-1.0.0.dist-info/*
 var Source embed.FS

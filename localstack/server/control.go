@@ -18,14 +18,13 @@ import (
 	"time"
 )
 
-// Region and Account of all resources on the server.
 const (
 	Region  = "us-east-1"
 	Account = "000000000000"
 )
 
-// Env returns the environment that makes a command use only this server: endpoints, Region and
-// dummy credentials, without the user's files. The caller must omit the user's AWS_PROFILE.
+// Env returns the environment that makes a command use only this server. The caller must omit the
+// user's AWS_PROFILE.
 func (s *Server) Env() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + s.URL, "AWS_ENDPOINT_URL_S3=" + s.URL,
@@ -36,9 +35,8 @@ func (s *Server) Env() []string {
 	}
 }
 
-// Dial connects names under localhost, such as Function URLs, to the loopback address, because some
-// resolvers do not know them. It connects other names as usual. It is suitable as DialContext of an
-// http.Transport.
+// Dial connects names under localhost to the loopback address, because some resolvers do not know
+// Function URLs.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -50,40 +48,34 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Call is an AWS call made with a function's role.
 type Call struct {
 	Time     time.Time `json:"time"`
 	Function string    `json:"function"`
 	Role     string    `json:"role"` // ARN
-	// Instance is the execution environment. It is empty if Lambda made the call for the function.
+	// Instance is empty if Lambda made the call for the function.
 	Instance   string            `json:"instance"`
 	Invocation string            `json:"invocation"` // request id; empty during init
-	Service    string            `json:"service"`    // for example dynamodb
-	Operation  string            `json:"operation"`  // for example PutItem
+	Service    string            `json:"service"`
+	Operation  string            `json:"operation"`
 	Actions    []Action          `json:"actions"`
 	Context    map[string]string `json:"context"` // encryption context of KMS calls
-	// Keys are other IAM condition keys, for example kms:SigningAlgorithm.
 	Keys       map[string]string `json:"keys"`
 	Parameters []string          `json:"parameters"` // names only, never values
-	Status     int               `json:"status"`     // HTTP status; 0 if the caller got no answer
-	Error      string            `json:"error"`      // error code, or empty
-	Fault      string            `json:"fault"`      // injected fault, or empty
+	Status     int               `json:"status"`     // 0 if the caller got no answer
+	Error      string            `json:"error"`
+	Fault      string            `json:"fault"` // injected fault
 }
 
-// Action is a permission that IAM checks. A call has one action, and a transaction has an action
-// for each part.
+// Action is a permission that IAM checks. A transaction has an action for each part.
 type Action struct {
-	Name      string `json:"action"`    // for example dynamodb:PutItem
-	Resource  string `json:"resource"`  // ARN, or *
-	Condition string `json:"condition"` // text of the condition expression, without values
-	// Keys are the IAM condition keys of one part of a transaction, for example
-	// dynamodb:LeadingKeys.
-	Keys map[string]string `json:"keys"`
+	Name      string            `json:"action"`   // for example dynamodb:PutItem
+	Resource  string            `json:"resource"` // ARN, or *
+	Condition string            `json:"condition"`
+	Keys      map[string]string `json:"keys"`
 }
 
-// Calls returns all AWS calls made with roles of functions since the start, in order. A call is
-// listed before its caller gets the answer. Calls that Lambda itself makes with a role, to write
-// logs or to poll a stream, are listed only once for each kind.
+// Calls returns the AWS calls made with roles of functions since the start, in order. A call is
+// listed before its caller gets the answer.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {
@@ -115,12 +107,9 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 	}
 }
 
-// FaultKind is the effect of a [Fault] on a call.
 type FaultKind string
 
-// Kinds of faults. The called service defines the error codes.
 const (
-	// Throttled calls fail with ProvisionedThroughputExceededException or ThrottlingException.
 	Throttled FaultKind = "throttled" // not carried out
 	Internal  FaultKind = "internal"  // not carried out; HTTP 500
 	Denied    FaultKind = "denied"    // not carried out; AccessDeniedException
@@ -136,15 +125,14 @@ type Fault struct {
 	Function  string    `json:"function,omitempty"`
 	Service   string    `json:"service,omitempty"`
 	Operation string    `json:"operation,omitempty"`
-	Table     string    `json:"table,omitempty"` // name of the table in the call
-	Skip      int       `json:"skip,omitempty"`  // number of matching calls to skip
-	// Times is the number of calls to fail; 0 means 1. The SDK retries by itself.
-	Times   int     `json:"times,omitempty"`
-	Seconds float64 `json:"seconds,omitempty"` // delay of Slow
+	Table     string    `json:"table,omitempty"`
+	Skip      int       `json:"skip,omitempty"` // number of matching calls to skip
+	Times     int       `json:"times,omitempty"`
+	Seconds   float64   `json:"seconds,omitempty"` // delay of Slow
 }
 
-// AddFault adds f to the server's list of faults. If several faults match a call, the first one
-// that has not yet failed its number of calls applies.
+// AddFault adds a fault. If several faults match a call, the first one that has not yet failed its
+// number of calls applies.
 func (s *Server) AddFault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
 	return s.doJSON(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
@@ -160,7 +148,6 @@ func (s *Server) CountFaults(ctx context.Context) (int, error) {
 	return len(faults), err
 }
 
-// Moment is the point of an invocation at which Kill ends the process.
 type Moment struct {
 	phase, service, operation, table string
 	call                             int
@@ -184,8 +171,8 @@ func (m Moment) ForTable(table string) Moment {
 	return m
 }
 
-// Kill ends the process of a function like kill -9, once, in the first invocation that reaches the
-// moment. If the moment is [Immediately], Kill ends all processes at once and returns their number.
+// Kill ends the process of a function like kill -9 in the first invocation that reaches the moment.
+// If the moment is [Immediately], Kill ends all processes at once and returns their number.
 func (s *Server) Kill(ctx context.Context, function string, moment Moment) (int, error) {
 	plan := map[string]any{"function": function, "when": moment.phase}
 	if moment.phase != "now" {
@@ -198,7 +185,6 @@ func (s *Server) Kill(ctx context.Context, function string, moment Moment) (int,
 	return len(result.PIDs), err
 }
 
-// Instance is an execution environment.
 type Instance struct {
 	Function    string `json:"function"`
 	ID          string `json:"instance"`
@@ -213,8 +199,8 @@ func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	return instances, err
 }
 
-// skippedPattern matches the log lines with which LocalStack reports that it did not create or
-// update a resource. LocalStack returns no error in these cases.
+// skippedPattern matches log lines about resources that LocalStack silently did not create or
+// update.
 var skippedPattern = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
 func (s *Server) ReadSkippedResources() ([]string, error) {

@@ -15,23 +15,20 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// pipArgs contains the arguments of pip for the virtual environment. A change of pipArgs causes a new
-// install, because the version of the install is a digest of pipArgs and the lock file.
+// pipArgs contains the arguments of pip. A change of pipArgs causes a new install.
 var pipArgs = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installation is LocalStack, this project's plugin and DynamoDB Local, installed in a cache
-// directory.
 type Installation struct {
 	CacheDir    string
-	PythonPath  string // path of the virtual environment's python program
+	PythonPath  string
 	PluginDir   string // value for PYTHONPATH
-	DynamoDBDir string // directory of DynamoDB Local
-	JavaPath    string // path of the java program
+	DynamoDBDir string
+	JavaPath    string
 }
 
-// Install ensures that the cache directory has all files that a server needs, and reports slow
-// steps on progress. It is idempotent, safe for concurrent use, and repairs an interrupted install.
-// If a tool is missing, the error is of kind NotFound and explains how to get the tool.
+// Install installs LocalStack, its plugin and DynamoDB Local into cacheDir. It is idempotent, safe
+// for concurrent use, and repairs an interrupted install. If a tool is missing, the error is of
+// kind NotFound.
 func Install(ctx context.Context, cacheDir string, progress io.Writer) (*Installation, error) {
 	cacheDir, err := filepath.Abs(cacheDir)
 	if err != nil {

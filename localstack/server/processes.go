@@ -12,22 +12,18 @@ import (
 	"time"
 )
 
-// process is a process of the machine.
 type process struct {
 	pid  int
 	args []string
 }
 
-// Options in the command lines of LocalStack (pythonMark) and DynamoDB Local (javaMark), followed
-// by the directory of the run. They mark the processes of a run. Function processes need no mark,
-// because their programs are in that directory.
+// Prefixes of command-line options that mark the processes of a run. The directory of the run
+// follows the prefix.
 const (
 	pythonMark = "vacancy="
 	javaMark   = "-Dvacancy.run="
 )
 
-// belongsTo reports whether p belongs to the run in dir. An editor that has a file of the run open
-// does not belong to it.
 func (p process) belongsTo(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
@@ -80,8 +76,6 @@ func listRunProcesses(dir string) ([]process, error) {
 	return slices.DeleteFunc(procs, func(p process) bool { return !p.belongsTo(dir) }), err
 }
 
-// killRun ends every process of the run in dir, including suspended ones, and waits until all have
-// ended.
 func killRun(dir string) error {
 	// The limit is twice the time that a loaded machine took to end a Java process.
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -12,8 +12,7 @@ import (
 
 func runsDir(cacheDir string) string { return filepath.Join(cacheDir, "localstack-runs") }
 
-// Find returns the named server that runs in the cache, or an error of kind NotFound. Another
-// process started the server, so Stop does not wait for its exit.
+// Find returns the named server that runs in the cache, or an error of kind NotFound.
 func Find(cacheDir, name string) (*Server, error) {
 	dir := filepath.Join(runsDir(cacheDir), name)
 	r, ok := readLiveRecord(dir)
@@ -25,8 +24,7 @@ func Find(cacheDir, name string) (*Server, error) {
 	return s, nil
 }
 
-// Clean ends the processes of killed runs in the cache and removes their directories. It does not
-// touch live runs.
+// Clean ends the processes of killed runs in the cache and removes their directories.
 func Clean(cacheDir string) error {
 	entries, err := os.ReadDir(runsDir(cacheDir))
 	if errors.Is(err, os.ErrNotExist) {

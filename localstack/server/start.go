@@ -18,40 +18,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Options configures Start. The zero value is suitable for tests.
 type Options struct {
-	Name     string // name of the run; empty creates a new name
-	Port     int    // zero means a free port
-	Detached bool   // the server survives the starting process
-	Freeze   bool   // suspend function processes between invocations, like AWS
+	Name     string
+	Port     int // zero means a free port
+	Detached bool
+	Freeze   bool // suspend function processes between invocations, like AWS
 }
 
-// Server is a running LocalStack with its DynamoDB Local and function processes.
 type Server struct {
 	URL     string // http://127.0.0.1:PORT
 	Port    int
 	PID     int
 	Dir     string // directory of the run, which Stop removes
-	LogPath string // LocalStack's log in Dir
+	LogPath string
 
 	PluginDir string
 
 	stdin io.Closer // a close ends the server; nil if the server is detached
-	// exited is closed when the process has ended. It is nil if another process started the server.
+	// exited is closed when the process has ended. A server that another process started has a nil
+	// channel.
 	exited chan struct{}
 	client *http.Client
 }
 
-// runRecord is the content of the file run.json in the directory of a run.
 type runRecord struct {
 	PID    int    `json:"pid"`
 	Port   int    `json:"port"`
 	Plugin string `json:"plugin"`
 }
 
-// Start starts a server in its own directory and returns when it is healthy. It first removes what
-// killed runs left in the cache. ctx limits the start, not the life of the server. If the name is
-// in use, the error is of kind Conflict.
+// Start returns when the server is healthy. ctx limits only the start. If the name is in use, the
+// error is of kind Conflict.
 func (i *Installation) Start(ctx context.Context, o Options) (*Server, error) {
 	const maxTries = 5 // another process may take a free port before it is used
 	for try := 1; ; try++ {
@@ -69,7 +66,6 @@ func (i *Installation) Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// lockPollInterval is the pause between two attempts to lock.
 const lockPollInterval = 50 * time.Millisecond
 
 // createRun creates the directory and starts the process under a lock. Otherwise a concurrent Clean
@@ -151,17 +147,15 @@ func (i *Installation) launchServer(dir string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// environment returns the complete environment of LocalStack's process. It contains none of the
-// user's settings, and makes LocalStack write only into dir, except for the index of entry points.
+// environment contains none of the user's settings.
 func (i *Installation) environment(dir string, port int, o Options) []string {
 	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	return []string{
 		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.PluginDir,
 		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "FILESYSTEM_ROOT=" + filepath.Join(dir, "root"),
-		// The index of entry points is stored by digest of the path.
 		"XDG_CACHE_HOME=" + filepath.Join(i.CacheDir, "localstack-index"),
-		// Otherwise, if /.dockerenv exists, LocalStack assumes that it is in its image and writes
-		// to system directories.
+		// If /.dockerenv exists, LocalStack otherwise assumes that it is in its image and writes to
+		// system directories.
 		"OVERRIDE_IN_DOCKER=0",
 		"GATEWAY_LISTEN=127.0.0.1:" + strconv.Itoa(port), "LOCALSTACK_HOST=localhost:" + strconv.Itoa(port),
 		"DNS_ADDRESS=0", "SKIP_SSL_CERT_DOWNLOAD=1", "DISABLE_EVENTS=1", "EAGER_SERVICE_LOADING=0", "DEBUG=0",
@@ -214,8 +208,7 @@ func (s *Server) logTail() string {
 	return string(content[max(0, len(content)-maxTailBytes):])
 }
 
-// CheckHealth returns nil if the server answers. If another server answers, the error is of kind
-// Conflict.
+// CheckHealth returns an error of kind Conflict if another server answers.
 func (s *Server) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -232,8 +225,8 @@ func (s *Server) CheckHealth(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server and all its processes, including suspended ones, and removes its directory.
-// All state is in memory, so no graceful end is needed. A second Stop has no effect.
+// Stop ends the server and all its processes, and removes its directory. All state is in memory, so
+// no graceful end is needed.
 func (s *Server) Stop() error {
 	// End the server first, because it starts other processes.
 	if p, err := listRunProcesses(s.Dir); err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 // findPython returns a working Python 3.13, because LocalStack's last free release fails on 3.12
-// and older. It tries python3.13 first, then pyenv's versions, then uv's.
+// and older.
 func findPython(ctx context.Context) (string, error) {
 	for _, path := range pythonCandidates() {
 		out, err := exec.CommandContext(ctx, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
-		// pyenv has shims for versions that are not selected. These shims fail.
+		// pyenv's shims fail for versions that are not selected.
 		if err == nil && strings.TrimSpace(string(out)) == "3.13" {
 			return path, nil
 		}

@@ -55,8 +55,7 @@ type Options struct {
 	Ready func(url string)
 }
 
-// substrateKind is the name of the vacant's substrate, which is the part of a host that answers its
-// calls.
+// substrateKind is the name of the vacant's substrate, the part of a host that answers its calls.
 const substrateKind = "agent"
 
 // Serve hosts the agent until ctx ends, with a registry, search and a rate limit for each address.
@@ -119,7 +118,6 @@ func baseURL(addr net.Addr, public string) (*url.URL, error) {
 	return base, nil
 }
 
-// ensureVacant creates the agent's vacant or updates it.
 func ensureVacant(ctx context.Context, directory *vacants.Directory, a Agent) (vacants.Record, error) {
 	r, err := directory.GetByName(ctx, vacants.OperatorAsker(), a.Name)
 	isNew := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()

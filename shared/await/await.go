@@ -1,7 +1,6 @@
 // Package await lets tests wait for other goroutines, processes and services.
 //
-// A wait ends with the expected event. Its limit only prevents a test from hanging and does not
-// depend on the speed of a machine.
+// A wait ends with the expected event. Its limit only prevents a test from hanging.
 package await
 
 import (
@@ -13,19 +12,15 @@ import (
 	"time"
 )
 
-// Limit is the longest time that a test waits for one event. It is twice the time in which one busy
-// core completes a deployment, the slowest event. tests/runner ends all tests after a longer time
-// without output, but the runner cannot report what a test waited for.
+// Limit is twice the time in which one busy core completes a deployment, the slowest event.
 const Limit = 8 * time.Minute
 
-// Bounds of the pause between two calls of Until's function.
 const (
 	firstPause = time.Millisecond
 	maxPause   = 200 * time.Millisecond
 )
 
-// Until calls done until it returns true. It fails the test after Limit. event describes what the
-// test waits for.
+// Until calls done until it returns true. It fails the test after Limit.
 func Until(t testing.TB, event string, done func() bool) {
 	t.Helper()
 	pause := firstPause
@@ -38,7 +33,7 @@ func Until(t testing.TB, event string, done func() bool) {
 }
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed. It fails
-// the test after Limit. event describes what the test waits for.
+// the test after Limit.
 func Receive[T any](t testing.TB, event string, ch <-chan T) (value T) {
 	t.Helper()
 	select {
@@ -49,8 +44,7 @@ func Receive[T any](t testing.TB, event string, ch <-chan T) (value T) {
 	return value
 }
 
-// ReadLine returns the next line that a program prints, without white space around it. It fails the
-// test after Limit, or if the output ends first. output collects the program's other output and may
+// ReadLine returns the next line that a program prints, without white space around it. output may
 // be nil.
 func ReadLine(t testing.TB, program string, lines *bufio.Reader, output *Output) string {
 	t.Helper()

@@ -8,8 +8,8 @@ import (
 	"runtime"
 )
 
-// SyncDir syncs the names in dir, for example of new and renamed files. On Windows it has no effect,
-// because the file systems journal names.
+// SyncDir syncs the names in dir. On Windows it has no effect, because the file systems journal
+// names.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

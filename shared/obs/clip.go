@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate shortens a caller's text to at most maxBytes of JSON in the log. Logs are billed by the
-// byte, and a control character takes six bytes.
+// Truncate shortens a caller's text to at most maxBytes of JSON in the log, because logs are billed
+// by the byte.
 func Truncate(s string, maxBytes int) string {
 	const escapedSize = 6
 	for i, r := range s {

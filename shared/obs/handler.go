@@ -12,41 +12,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Namespace is the CloudWatch namespace of a host's metrics.
 const Namespace = "Vacancy"
 
-// AttrFailure is the attribute that contains the reason for an agent's failure.
 const AttrFailure = "failure"
 
-// CallMessage is the message of the line that is written when a call ends.
 const CallMessage = "send"
 
-// Attributes of log lines.
 const (
-	AttrPair      = "pair"      // short ids of a call's caller and vacant, joined by ">"
-	AttrSeq       = "seq"       // number of the call's envelope
-	AttrOperation = "operation" // the caller's request, as its protocol names it
-	AttrVerdict   = "verdict"   // result of a request; the first line with a verdict carries the invocation's counts
-	AttrStatus    = "status"    // HTTP status
-	AttrCut       = "cut"       // reason for which an answer ended early
-	AttrRestored  = "restored"  // time at which a vacant was restored from a backup
-	AttrFloor     = "floor"     // a restored vacant refuses calls signed until this time
+	AttrPair      = "pair" // short ids of caller and vacant, joined by ">"
+	AttrSeq       = "seq"
+	AttrOperation = "operation"
+	AttrVerdict   = "verdict"
+	AttrStatus    = "status"
+	AttrCut       = "cut"
+	AttrRestored  = "restored"
+	AttrFloor     = "floor" // a restored vacant refuses calls signed until this time
 )
 
-// Config contains the attributes of every line of a process.
 type Config struct {
 	Stage, Function string
-	Version         string // omitted from the lines of invocations, to save log bytes
-	// PublishUnits publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
-	// individually. By default, these counts are only in the log lines.
+	Version         string
+	// PublishUnits publishes trips, wcu and rcu as CloudWatch metrics, which are billed individually.
 	PublishUnits bool
-	// Public marks a process that strangers can call. Its lines about requests that wrote no data
-	// are limited to LimitedLinesPerSecond.
+	// Public marks a process that strangers can call. It limits the log lines of requests that wrote
+	// no data.
 	Public bool
 }
 
-// NewHandler returns a handler that writes records as JSON lines. The cost model relies on a limit
-// of 470 bytes for the line of a successful call.
+// NewHandler returns a handler that writes JSON lines. The cost model relies on at most 470 bytes
+// for the line of a successful call.
 func NewHandler(w io.Writer, c Config) slog.Handler {
 	h := &handler{out: slog.NewJSONHandler(w, nil), config: c}
 	if c.Public {
@@ -59,10 +53,9 @@ type handler struct {
 	out     slog.Handler
 	config  Config
 	limiter *lineLimiter
-	groups  []attrGroup // arguments of WithAttrs and WithGroup, outermost first
+	groups  []attrGroup
 }
 
-// attrGroup is the group of one WithGroup call, or the attributes of one WithAttrs call.
 type attrGroup struct {
 	name  string
 	attrs []slog.Attr
@@ -89,8 +82,8 @@ func (h *handler) cloneWith(group attrGroup) slog.Handler {
 	return &handler{out: h.out, config: h.config, limiter: h.limiter, groups: groups}
 }
 
-// Handle writes one line. The attributes of package obs are always at the root of the line, even
-// within groups, because CloudWatch finds metrics only at the root.
+// Handle writes the attributes of package obs at the root of the line even within groups, because
+// CloudWatch finds metrics only there.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	var attrs []slog.Attr
 	r.Attrs(func(a slog.Attr) bool {
@@ -136,8 +129,6 @@ func optionalAttr(key, value string) []slog.Attr {
 	return []slog.Attr{slog.String(key, value)}
 }
 
-// outcomeOf reports whether a record has a verdict, and the outcome of its request. Level Error
-// means the outcome Failed.
 func outcomeOf(attrs []slog.Attr, level slog.Level) (hasVerdict bool, o problem.Outcome) {
 	status, verdict := 0, ""
 	for _, a := range attrs {
@@ -199,8 +190,7 @@ func metricAttrs(u *Usage, summary requestSummary, writes float64, hasMS, publis
 	return append(attrs, MetricsBlock(timestamp, names...))
 }
 
-// MetricsBlock returns the attribute from which CloudWatch makes metrics by stage and function. The
-// named members must be numbers at the root of the line.
+// MetricsBlock requires that the named members are numbers at the root of the line.
 func MetricsBlock(timestamp time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(timestamp.UnixMilli(), 10) +

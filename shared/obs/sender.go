@@ -2,11 +2,9 @@ package obs
 
 import "context"
 
-// Sender is the party whose request or background work a log line is about. Lines about the host
-// itself have no Sender.
 type Sender struct {
 	ID    string // address, or another string that distinguishes senders
-	Guest bool   // true if the request has no credential
+	Guest bool
 }
 
 type senderKey struct{}

@@ -2,11 +2,10 @@ package obs
 
 import "strings"
 
-// TraceHeader carries a trace id between services.
 const TraceHeader = "X-Amzn-Trace-Id"
 
-// TraceID returns the Root of a TraceHeader if it is well-formed. It ignores the rest of the
-// header, which may come from the caller.
+// TraceID returns the Root of a TraceHeader if it is well-formed. The rest of the header may come
+// from the caller.
 func TraceID(header string) string {
 	for part := range strings.SplitSeq(header, ";") {
 		root, ok := strings.CutPrefix(strings.TrimSpace(part), "Root=")
@@ -18,7 +17,7 @@ func TraceID(header string) string {
 }
 
 func isTraceRoot(s string) bool {
-	const pattern = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx" // version, hex time, random hex digits
+	const pattern = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx"
 	if len(s) != len(pattern) {
 		return false
 	}

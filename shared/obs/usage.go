@@ -1,15 +1,8 @@
 // Package obs makes a host observable: it counts a call's requests to AWS and writes log lines from
 // which CloudWatch extracts metrics.
 //
-// Adapters count requests in the Usage of their context, and handlers log with the same context. If
-// the context has no Usage, counting has no effect.
-//
-// Within an invocation (see WithUsage), each line has the ids of the request and the trace. The
-// first line with a verdict also has the counts and an embedded metrics block. From this block,
-// CloudWatch makes the metrics calls, ms, failed and refused by stage and function. If
-// Config.PublishUnits is set, CloudWatch also makes trips, wcu and rcu. Zero values except ms are
-// omitted, because log bytes are billed. If calls is greater than 1, the line also summarizes
-// earlier requests that were not logged, and its ms is the duration of the last request.
+// Adapters count requests in the Usage of their context, and handlers log with the same context.
+// The first line of an invocation with a verdict has the counts.
 package obs
 
 import (
@@ -21,9 +14,9 @@ import (
 )
 
 type Invocation struct {
-	RequestID string // Lambda's request id
-	TraceID   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
-	Cold      bool   // true for the first invocation of a process
+	RequestID string
+	TraceID   string
+	Cold      bool
 	Now       func() time.Time
 }
 
@@ -35,20 +28,18 @@ type Usage struct {
 
 	mu           sync.Mutex
 	tick         int // logical time that orders starts and ends of requests
-	lastTripEnd  int // tick at which the last counted trip ended
+	lastTripEnd  int
 	counts       Counts
-	countsLogged bool // true after claimCounts
+	countsLogged bool
 }
 
-// Counts are the counters of a Usage.
 type Counts struct {
-	Trips  int     // sequential requests to DynamoDB; overlapping requests count once
-	Reads  float64 // read units
-	Writes float64 // write units
-	KMS    int     // requests to KMS
+	Trips  int // sequential requests to DynamoDB; overlapping requests count once
+	Reads  float64
+	Writes float64
+	KMS    int
 }
 
-// StartTick identifies a request between BeginRequest and EndRequest.
 type StartTick int
 
 type usageKey struct{}
@@ -69,8 +60,6 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
-// RequestID returns the id of the request that ctx belongs to. Within an invocation, it returns
-// Lambda's request id. Outside of a request, it returns "".
 func RequestID(ctx context.Context) string {
 	if u := UsageOf(ctx); u != nil && u.invocation.RequestID != "" {
 		return u.invocation.RequestID
@@ -79,8 +68,8 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// WithoutCounts returns a context whose lines never have the invocation's counts. It is for lines
-// about other calls, for example an overdue call that the invocation closes.
+// WithoutCounts returns a context for lines about other calls. The lines never have the
+// invocation's counts.
 func WithoutCounts(ctx context.Context) context.Context {
 	if u := UsageOf(ctx); u != nil {
 		return context.WithValue(ctx, usageKey{}, &Usage{invocation: u.invocation, startedAt: u.startedAt, countsLogged: true})
@@ -88,8 +77,7 @@ func WithoutCounts(ctx context.Context) context.Context {
 	return ctx
 }
 
-// QuietLevel returns the level of a request's line if another line logs the call. The level is Info
-// if no line has the invocation's counts yet, and otherwise Debug.
+// QuietLevel returns the level for a line about a call that another line logs.
 func QuietLevel(ctx context.Context) slog.Level {
 	if u := UsageOf(ctx); u != nil && !u.HasLoggedCounts() {
 		return slog.LevelInfo
@@ -111,10 +99,8 @@ func (u *Usage) BeginRequest() StartTick {
 	return StartTick(u.tick)
 }
 
-// EndRequest records the end of a request and its cost in read and write units. It counts a
-// trip if the request began after the last counted trip had ended. Because EndRequest is called in
-// the order in which requests end, the number of trips is the longest chain of requests that waited
-// for one another.
+// EndRequest counts a trip if the request began after the last counted trip had ended. The number
+// of trips is therefore the longest chain of sequential requests.
 func (u *Usage) EndRequest(start StartTick, reads, writes float64) {
 	if u == nil {
 		return

@@ -1,6 +1,5 @@
 package problem
 
-// ExitCode is a row of the table of exit codes.
 type ExitCode struct {
 	Code    int
 	Meaning string

@@ -2,12 +2,10 @@ package problem
 
 import "net/http"
 
-// Outcome states whether a call was answered or who caused its failure. The log, the metrics and
-// the commands status, list, usage and doctor use the outcomes of Kind.Outcome and OutcomeOf.
+// Outcome states whether a call was answered or who caused its failure.
 type Outcome string
 
-// The outcomes. Some requests have no outcome, because they neither end a call nor are refused. An
-// example is a request for the state of a call.
+// Some requests have no outcome, for example a request for the state of a call.
 const (
 	Answered Outcome = "answered"
 	Refused  Outcome = "refused" // fault of the caller, or canceled by the caller
@@ -38,8 +36,8 @@ var outcomeByVerdict = func() map[string]Outcome {
 	return all
 }()
 
-// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is unknown, for
-// example a word of another protocol, the HTTP status decides. A status of 0 then means Refused.
+// OutcomeOf returns the outcome for the verdict of a log line. If the verdict is unknown, the HTTP
+// status decides. A status of 0 then means Refused.
 func OutcomeOf(verdict string, status int) Outcome {
 	o, isKnown := outcomeByVerdict[verdict]
 	switch {

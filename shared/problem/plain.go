@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// PlainMessage returns the message of err without the jargon of Go's network packages: dial tcp,
-// x509, context deadline exceeded, unexpected EOF. Other messages remain unchanged. PlainMessage
-// omits the URL of a request, because its path and query may contain credentials.
+// PlainMessage returns the message of err without the jargon of Go's network packages, such as
+// "dial tcp". It omits the URL of a request, because its path and query may contain credentials.
 func PlainMessage(err error) string {
 	if text := knownErrorMessage(err); text != "" {
 		return text
@@ -160,7 +159,7 @@ func simplifyMessage(err error) string {
 	case strings.Contains(text, "server closed idle connection"):
 		return interruptedMessage
 	}
-	if inner := errors.Unwrap(err); inner != nil { // replace the wrapped error's message by its plain one
+	if inner := errors.Unwrap(err); inner != nil {
 		if prefix, ok := strings.CutSuffix(text, inner.Error()); ok {
 			text = prefix + PlainMessage(inner)
 		}

@@ -1,5 +1,5 @@
-// Package problem defines the kinds of errors, with the HTTP status, JSON-RPC code, `code` member
-// and exit code of each kind.
+// Package problem defines the kinds of errors, with the HTTP status, JSON-RPC code and exit code of
+// each kind.
 //
 // Every layer returns errors of a Kind, and only handlers and the command line render them. An
 // error without a Kind is Internal: clients see no detail, and the log has the complete text.
@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// Kind is a kind of error.
 type Kind uint8
 
-// The kinds. The zero Kind is Internal, so that an error with a forgotten kind is never taken for a
-// harmless one.
+// The zero Kind is Internal, so that an error with a forgotten kind is never taken for a harmless
+// one.
 const (
 	Internal Kind = iota
 	Usage
@@ -91,17 +90,17 @@ type Forms struct {
 	DefaultMessage string
 }
 
-// The exit codes of the command line. `vacancy help exit-codes` prints them.
+// The exit codes of the command line. ExitCodes returns their meanings.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1 // the operation failed, or verify found damage
-	ExitUsage       = 2 // wrong flags, arguments or names
-	ExitNotFound    = 3 // no such identity, vacant, target or file
-	ExitConflict    = 4 // the chain or the state does not allow it; the message names the command to run
-	ExitRefused     = 5 // the other side refused: closed, asleep, not paid or not allowed
-	ExitUntrusted   = 6 // an answer or a file did not verify
-	ExitUnavailable = 7 // the host, the network or the store cannot be reached now; try again
-	ExitPending     = 8 // accepted, not yet answered; run the same command again
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitNotFound    = 3
+	ExitConflict    = 4
+	ExitRefused     = 5
+	ExitUntrusted   = 6
+	ExitUnavailable = 7
+	ExitPending     = 8
 	ExitCanceled    = 130
 )
 
@@ -191,10 +190,9 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// Error is an error with a Kind. Field, Want and Got name the invalid input, what was expected and
-// what was received. Detail, if set, is the exact message for the client; the protocol prescribes
-// some of these messages (PROTOCOL §6.2). Err is the cause. Text returns the message for clients.
-// Error returns the message for operators, which includes the cause.
+// Error is an error with a Kind. Detail, if set, is the exact message for clients, which the
+// protocol may prescribe (PROTOCOL §6.2). Text returns the message for clients. Error returns the
+// message for operators, which includes the cause.
 type Error struct {
 	Kind   Kind
 	Detail string
@@ -223,8 +221,7 @@ func (e *Error) Error() string {
 	return e.Text()
 }
 
-// Cause returns the cause in plain words. It returns "" if there is no cause or if the kind already
-// implies the cause.
+// Cause returns the cause in plain words, or "" if the kind already implies the cause.
 func (e *Error) Cause() string {
 	switch {
 	case e.Err == nil:
@@ -249,8 +246,7 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, Detail: fmt.Sprintf(format, args...), Err: err}
 }
 
-// WithPlace returns err as an error of kind k whose message starts with place, for example a path
-// or the name of a document. The new error has the Field and the cause of err.
+// WithPlace returns err as an error of kind k whose message starts with place, for example a path.
 func WithPlace(k Kind, place string, err error) *Error {
 	e := *AsError(err)
 	e.Kind, e.Detail = k, place+": "+e.Text()
@@ -258,8 +254,7 @@ func WithPlace(k Kind, place string, err error) *Error {
 }
 
 // AtPath converts an error about a value to an error about the document that contains the value at
-// path. If err is about a member of the value, the new error has the path of that member. NotJSON
-// becomes Malformed, because the document itself is JSON.
+// path. NotJSON becomes Malformed, because the document itself is JSON.
 func AtPath(path string, err error) *Error {
 	e := *AsError(err)
 	oldField := e.Field

@@ -1,6 +1,4 @@
-// Package retry waits between attempts, until a context ends.
-//
-// Packages that pause have a field for Sleep, so that tests need not wait.
+// Package retry waits between attempts.
 package retry
 
 import (
@@ -8,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits for d. If ctx ends earlier, it returns the context's error.
+// Sleep waits for d. If ctx ends earlier, it returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

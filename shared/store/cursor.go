@@ -8,11 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Cursor is a position in the order of a range. The next page of Docs starts after it, even if the
-// document was deleted in between.
+// Cursor marks the last document of a page in Docs. It stays valid if that document is deleted.
 type Cursor struct {
-	Key       Key    // key of the last document of the page
-	IndexSort string // index sort, for a range of the sparse index
+	Key       Key
+	IndexSort string
 }
 
 func (c Cursor) String() string {
@@ -26,8 +25,6 @@ func (c Cursor) String() string {
 
 func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 
-// ParseStreamCursor decodes a StreamCursor. The empty string is the position before the first
-// stream.
 func ParseStreamCursor(s string) (Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) > MaxKey {
@@ -40,8 +37,6 @@ func cursorError(s string) error {
 	return problem.Invalid("cursor", "the cursor of an earlier page", fmt.Sprintf("%.80q", s))
 }
 
-// ParseCursor decodes a string that Cursor.String returned. The empty string is the zero Cursor.
-// Clients send cursors back, so ParseCursor validates them.
 func ParseCursor(s string) (Cursor, error) {
 	var c Cursor
 	if s == "" {

@@ -1,20 +1,16 @@
 package store
 
-// State is the content of an adapter, for CheckConditions. The adapter must not change it during
-// the check. Returned bytes may alias the adapter's memory.
+// State gives CheckConditions access to the content of an adapter, which must not change during the
+// check.
 type State interface {
-	// RowAt returns the row at a position. free reports whether the position is the next one of the
-	// stream. For a position beyond the next one, RowAt returns the zero Row and false.
+	// RowAt returns the row at a position, or the zero Row. free reports whether the position is the
+	// next one of the stream.
 	RowAt(s Stream, position uint64) (row Row, free bool, err error)
-	// DocAt returns a document. If it is absent, its Version is 0. CheckConditions does not read its
-	// Data.
 	DocAt(k Key) (Doc, error)
 }
 
 // CheckConditions evaluates the conditions of a commit that passed CheckWrites, for adapters whose
-// backend cannot evaluate them. It returns true if the writes have already been applied. Otherwise
-// err is the first violated condition, or nil if the adapter may apply the writes. CheckConditions
-// returns errors of State unchanged.
+// backend cannot. err is the first violated condition.
 func CheckConditions(writes []Write, state State) (alreadyApplied bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError
@@ -61,8 +57,7 @@ func CheckConditions(writes []Write, state State) (alreadyApplied bool, err erro
 			}
 		}
 	}
-	// Each case returns its own typed error, because a nil *TakenError stored in an error would not
-	// be nil.
+	// A nil *TakenError stored in an error would not be nil.
 	switch {
 	case taken != nil:
 		return false, taken

@@ -5,8 +5,6 @@ import (
 	"iter"
 )
 
-// AllPages returns all pages, following their cursors. It ends after the last page or after the
-// first error.
 func AllPages[T any](readPage func(cursor string) (items []T, next string, err error)) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		for cursor, more := "", true; more; more = cursor != "" {
@@ -36,7 +34,6 @@ func Flatten[T any](pages iter.Seq2[[]T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// Lister lists documents, for example a Store.
 type Lister interface {
 	Docs(ctx context.Context, r Range, n int, cursor string) ([]Doc, string, error)
 }

@@ -14,43 +14,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Shape describes the keys, the owner and the verification of a kind of document.
 type Shape struct {
 	// Name is the noun for one document, for example "payment".
 	Name string
-	// Partition and Sort are the patterns of the two parts of the key. The methods that return keys
-	// and ranges replace each star by one of the given parts, the partition's stars first.
+	// Partition and Sort are patterns for the key of a document. Each star stands for one part.
 	Partition, Sort string
-	// Index is the pattern of the sparse index partition that lists the documents. It may be empty.
-	Index string
-	// Owner is the kind of owner of a partition.
-	Owner OwnerKind
-	// Verify selects how vacancy verify checks the documents.
-	Verify Verification
+	Index           string
+	Owner           OwnerKind
+	Verify          Verification
 }
 
-// OwnerKind classifies the owner of a partition. The first star of the partition stands for the
-// owner's id or name.
+// OwnerKind classifies the owner of a partition, whose id or name is the partition's first star.
 type OwnerKind uint8
 
 const (
-	OwnedByHost OwnerKind = iota // the host, or an owner that is not a vacant, an account or a tenant
+	OwnedByHost OwnerKind = iota
 	OwnedByVacant
 	OwnedByAccount
 	OwnedByTenant
 )
 
-// Verification selects how vacancy verify checks a kind of document.
 type Verification uint8
 
-// The values of Shape.Verify. The zero value is invalid. The export contains exactly the documents
-// that vacancy verify reads.
 const (
-	// VerifySkip skips documents that are secret, short-lived or reproducible.
+	// VerifySkip is for documents that are secret, short-lived or reproducible. The export omits them.
 	VerifySkip Verification = iota + 1
-	// VerifyParse parses each document of an owner and reports parse errors.
 	VerifyParse
-	// VerifyWithRows also lets package fsck compare the documents with rows and with other documents.
+	// VerifyWithRows also compares the documents with rows and other documents.
 	VerifyWithRows
 )
 
@@ -92,7 +82,6 @@ func (s Shape) IndexRange(parts ...string) Range {
 	return Range{Partition: s.IndexKey("", parts...).Partition, Index: true}
 }
 
-// HasRange reports whether Range or IndexRange returns r for some parts.
 func (s Shape) HasRange(r Range) bool {
 	pattern, rangeOf := s.Partition, s.Range
 	if r.Index {
@@ -124,7 +113,7 @@ func fillStars(pattern string, parts []string) (string, []string) {
 	return b.String(), parts
 }
 
-// Parts reverses Key. It returns the part for each star. ok is false if the key has another shape.
+// Parts reverses Key. ok is false if k has another shape.
 func (s Shape) Parts(k Key) (parts []string, ok bool) {
 	partitionParts, ok := matchStars(s.Partition, k.Partition)
 	if !ok {
@@ -144,8 +133,7 @@ func (s Shape) HasPartition(partition string) bool {
 	return ok
 }
 
-// matchStars returns the substrings that the stars of a pattern match. A star ends where the
-// literal after it first occurs.
+// A star of the pattern ends where the literal after it first occurs.
 func matchStars(pattern, text string) (parts []string, ok bool) {
 	literal, rest, hasStar := strings.Cut(pattern, "*")
 	if text, ok = strings.CutPrefix(text, literal); !ok || !hasStar {
@@ -163,21 +151,16 @@ func matchStars(pattern, text string) (parts []string, ok bool) {
 	return append([]string{part}, parts...), ok
 }
 
-// DocKind is a kind of document: where its documents are stored and how they are encoded. It is
-// declared once, in the package that stores such documents, and listed in package documents.
-// vacancy verify and the export iterate over that list. The IAM grants in infra name the partitions
-// of the listed kinds.
+// DocKind is a kind of document. Package documents lists all kinds for verification and the export.
 type DocKind[T any] struct {
 	Shape
 	Codec[T]
-	// KeyParts returns the key parts that v implies, or nil if v does not contain them. Parse
-	// rejects a document that is stored under another key. KeyParts may be nil.
-	KeyParts func(v T) []string
-	// CheckValue returns an error if a decoded document is inconsistent. CheckValue may be nil.
+	// KeyParts returns the key parts that v implies, or nil. Parse rejects a document under another
+	// key.
+	KeyParts   func(v T) []string
 	CheckValue func(d Doc, v T) error
 }
 
-// Codec encodes a T in a document.
 type Codec[T any] struct {
 	Decode func(Doc) (T, error)
 	Encode func(T) ([]byte, error)
@@ -185,16 +168,13 @@ type Codec[T any] struct {
 	Number func(T) int64
 }
 
-// AnyDocKind is a DocKind without its type parameter.
 type AnyDocKind struct {
 	Shape
-	Check func(Doc) error // DocKind.Check
+	Check func(Doc) error
 }
 
-// Any returns the kind without its type parameter.
-//
-// Each instantiation of DocKind adds its own copy of all methods to the program. Code that does not
-// depend on T is therefore in functions without type parameters.
+// Any returns the kind without its type parameter. Code that does not depend on T has no type
+// parameter, so that the program contains the code only once.
 func (k *DocKind[T]) Any() AnyDocKind {
 	s, decode, keyParts, checkValue := k.Shape, k.Decode, k.KeyParts, k.CheckValue
 	return AnyDocKind{s, func(d Doc) error {
@@ -203,12 +183,11 @@ func (k *DocKind[T]) Any() AnyDocKind {
 	}}
 }
 
-// Reader reads documents, for example a Store, a View or a Tx.
 type Reader interface {
 	Doc(ctx context.Context, k Key) (Doc, error)
 }
 
-// Parse decodes and checks a document. Its errors have kind Damaged and name the document.
+// Parse decodes and checks a document. Its errors have kind Damaged.
 func (k *DocKind[T]) Parse(d Doc) (T, error) {
 	return parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 }
@@ -229,9 +208,7 @@ func parseDoc[T any](s *Shape, decode func(Doc) (T, error), keyParts func(T) []s
 	return v, nil
 }
 
-// parseError converts err, the result of decoding d, to an error of kind Damaged. If err is nil and
-// keyParts is not, it checks that d is stored under the key of keyParts. If err is a problem.Error,
-// its text becomes part of the message for clients. Any other error is only wrapped.
+// parseError adds the text of err to the message for clients only if err is a problem.Error.
 func (s *Shape) parseError(d *Doc, keyParts []string, err error) error {
 	if err == nil && keyParts != nil && s.Key(keyParts...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")
@@ -257,7 +234,6 @@ func (k *DocKind[T]) Check(d Doc) error {
 	return err
 }
 
-// Get reads a document. If it is absent, Get returns the zero T and a Doc with Version 0.
 func (k *DocKind[T]) Get(ctx context.Context, reader Reader, key Key) (v T, d Doc, err error) {
 	if d, err = reader.Doc(ctx, key); err == nil && d.Version > 0 {
 		v, err = parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
@@ -276,8 +252,7 @@ func (k *DocKind[T]) Require(ctx context.Context, reader Reader, key Key) (v T, 
 	return v, d, err
 }
 
-// Put writes v as a document through Tx.Put. d is the document without its data. If v cannot be
-// encoded, the Update fails with the error.
+// Put ignores the data of d.
 func (k *DocKind[T]) Put(tx *Tx, d Doc, v T) {
 	data, err := k.Encode(v)
 	if k.Number != nil {
@@ -295,7 +270,6 @@ func (t *Tx) putEncoded(name string, d Doc, data []byte, err error) {
 	t.Put(d)
 }
 
-// Each decodes the documents of a range. It ends after the first error.
 func (k *DocKind[T]) Each(ctx context.Context, lister Lister, r Range) iter.Seq2[T, error] {
 	s, decode, keyParts, checkValue := k.Shape, k.Decode, k.KeyParts, k.CheckValue
 	return func(yield func(T, error) bool) {
@@ -311,9 +285,9 @@ func (k *DocKind[T]) Each(ctx context.Context, lister Lister, r Range) iter.Seq2
 	}
 }
 
-// JSONCodec returns a codec for JSON objects with a "format" member followed by the members of T.
-// Unknown members are ignored, because a newer version of a Lambda function may have written them
-// while an older version still runs. An incompatible change of members needs a new format number.
+// JSONCodec returns a codec for JSON objects with a "format" member. It ignores unknown members,
+// because another process may run a newer version. An incompatible change needs a new format
+// number.
 func JSONCodec[T any](format int) Codec[T] {
 	return Codec[T]{
 		Decode: func(d Doc) (v T, err error) {
@@ -329,7 +303,6 @@ func formatMember(format int) []byte {
 }
 
 func decodeJSON(format int, data []byte, v any) error {
-	// encodeJSON writes the format first, so most documents need no second pass.
 	if rest, ok := bytes.CutPrefix(data, formatMember(format)); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
 		var header struct {
 			Format int `json:"format"`

@@ -11,30 +11,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Limits of an Updater.
 const (
-	// MaxTries limits how often Updater.Commit sends the same writes.
-	MaxTries = 6
-	// DefaultTimeout limits an Update whose context has no deadline.
+	MaxTries       = 6
 	DefaultTimeout = 20 * time.Second
 
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = 250 * time.Millisecond
 )
 
-// Updater changes a store with optimistic concurrency: it retries conflicts with backoff, and
-// repeats commits whose outcome is unknown. Rand must be safe for concurrent use. If Wait is nil,
-// the Updater sleeps.
+// Updater changes a store with optimistic concurrency. Rand must be safe for concurrent use. If
+// Wait is nil, the Updater sleeps.
 type Updater struct {
 	Store Store
 	Rand  io.Reader
 	Wait  func(ctx context.Context, d time.Duration) error
 }
 
-// Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts
-// with another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx
-// after a random backoff, until ctx ends. If ctx has no deadline, the limit is DefaultTimeout.
-// Update never runs decide again while the outcome of a commit is unknown.
+// Update runs decide and commits the writes of the Tx. After a conflict with another writer, it
+// runs decide again on a new Tx, until ctx ends. Update never runs decide again while the outcome
+// of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
 	ctx, cancel := WithDefaultTimeout(ctx)
 	defer cancel()
@@ -57,8 +52,7 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 	}
 }
 
-// Commit sends writes. After ErrUnavailable, it sends the same writes again, at most MaxTries times
-// in total. It does not retry if the store is closed.
+// Commit sends the writes at most MaxTries times, until the outcome is known.
 func (u Updater) Commit(ctx context.Context, writes ...Write) error {
 	for attempt := 1; ; attempt++ {
 		err := u.Store.Commit(ctx, writes...)
@@ -78,8 +72,6 @@ func (u Updater) NewWriteID() (id WriteID, err error) {
 	return id, nil
 }
 
-// Backoff waits for a random time, so that colliding writers do not collide again. The upper bound
-// doubles with each attempt, counted from 1.
 func (u Updater) Backoff(ctx context.Context, attempt int) error {
 	var b [8]byte
 	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
@@ -96,8 +88,6 @@ func (u Updater) waitFor(ctx context.Context, d time.Duration) error {
 	return u.Wait(ctx, d)
 }
 
-// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. A caller
-// that waits for a lock before an Update can limit both with one deadline.
 func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -105,16 +95,13 @@ func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
-// IsConflict reports whether a commit failed because another writer changed a document or took a
-// position.
 func IsConflict(err error) bool {
 	var conflict *ConflictError
 	var taken *TakenError
 	return errors.As(err, &conflict) || errors.As(err, &taken)
 }
 
-// AsProblem wraps a store error in a problem of kind Conflict, TooLarge or Unavailable. It returns
-// nil and problems unchanged.
+// AsProblem wraps a store error in a problem. It returns problems unchanged.
 func AsProblem(err error) error {
 	var problemErr *problem.Error
 	switch {
@@ -128,15 +115,14 @@ func AsProblem(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
-// Tx collects the reads and writes of one attempt of an Update. It must be used by one goroutine.
+// Tx collects the writes of one attempt of an Update. It must be used by one goroutine.
 type Tx struct {
-	// ID is the WriteID of all writes of this attempt.
 	ID WriteID
 
 	store     Store
 	versions  map[Key]uint64
 	writes    []Write
-	encodeErr error // joined encoding errors of DocKind.Put
+	encodeErr error
 }
 
 // Doc reads a document and records its version for Put and Delete.
@@ -148,14 +134,13 @@ func (t *Tx) Doc(ctx context.Context, k Key) (Doc, error) {
 	return d, err
 }
 
-// Put writes a document at the version that Doc read. If Doc has not read it, the document must be
-// absent. Put ignores the version and WriteID of d.
+// Put writes a document at the version that Doc read. If Doc has not read the document, it must be
+// absent.
 func (t *Tx) Put(d Doc) {
 	t.writes = append(t.writes, Put{Key: d.Key, IfVersion: t.versions[d.Key], WriteID: t.ID, Data: d.Data, Number: d.Number, Index: d.Index, Expires: d.Expires})
 }
 
-// Delete removes a document at the version that Doc read. If Doc has not read the document, or it
-// is absent, Delete adds no write.
+// Delete removes a document that Doc has found, at the version that Doc read.
 func (t *Tx) Delete(k Key) {
 	if v := t.versions[k]; v > 0 {
 		t.writes = append(t.writes, Delete{Key: k, IfVersion: v})

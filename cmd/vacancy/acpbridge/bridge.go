@@ -1,12 +1,10 @@
-// Package acpbridge serves an agent of the Agent2Agent protocol (A2A) to an editor that speaks the Agent Client
-// Protocol (ACP) over two pipes. The package sends each prompt to the agent as an A2A message. The agent answers with a
-// task, and each event of the task becomes an ACP update. An ACP session is an A2A context, the id that groups tasks of
-// a caller. A dispatched task, which an account gives to its own agent, has its own context. The message id of such a
-// task names its session.
+// Package acpbridge serves an A2A agent to an editor that speaks the Agent Client Protocol (ACP) over
+// two pipes. [Serve] sends each prompt to the agent as an A2A message, and sends the events of the
+// resulting task to the editor as ACP updates.
 //
-// The following holds at all times. The text of an answer is sent to the editor only once. After a prompt is canceled,
-// no more of its updates are sent. A session of another caller is reported as not found. A restart loses the state
-// that the agent's host does not store: session settings, and the history of a forked session until its first prompt.
+// An ACP session is an A2A context. A dispatched task, which an account gives to its own agent, has
+// its own context, so the message id of the task names the session. A restart loses session
+// settings, and the history of a forked session until its first prompt.
 package acpbridge
 
 import (
@@ -30,21 +28,18 @@ import (
 // Config contains the settings and clients of a Bridge.
 type Config struct {
 	Version string
-	// Agent is the client that reads, follows and cancels the agent's tasks with the caller's credential.
-	Agent *agents.Agent
+	Agent   *agents.Agent
 	Sender
-	// IsGuest is true if the caller has no credential. The agent's host then creates the contexts of the tasks.
+	// IsGuest is true if the caller has no credential.
 	IsGuest bool
-	// OwnedAgent describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise
-	// OwnedAgent is nil.
+	// OwnedAgent is nil unless the caller owns the agent. Prompts to an owned agent become
+	// dispatched tasks.
 	OwnedAgent *team.Details
-	// VerifySignatures verifies the signatures of the agent's card and of an answer, and FindReceipt returns the
-	// receipt of an answer. Extension methods call both functions with the last answer of a session. The answer is nil
-	// if the request names no session, or if the session has no answer yet.
+	// VerifySignatures and FindReceipt get the last answer of a session, or nil if there is none.
 	VerifySignatures func(context.Context, *task.Message) (any, error)
 	FindReceipt      func(context.Context, *task.Message) (any, error)
 
-	WorkDir string // working directory of the program
+	WorkDir string
 	Now     func() time.Time
 	Logf    func(format string, args ...any) // prints a message for the user
 }
@@ -53,19 +48,19 @@ type Config struct {
 type Bridge struct {
 	Config
 	conn        *acp.Connection
-	activeCount atomic.Int32 // number of messages that are being handled
+	activeCount atomic.Int32
 
 	mu       sync.Mutex
 	sessions map[string]*session
 }
 
-// input reads messages. The first Read waits until the bridge is ready. At the end of the input, Read waits until all
-// running requests are answered, but at most for drainTimeout.
+// input reads the editor's messages. At the end of the input, Read waits for running requests, but
+// at most for drainTimeout.
 type input struct {
 	io.Reader
 	ready      chan struct{}
 	bridge     *Bridge
-	reachedEnd bool // the input has ended; read only after the connection is done
+	reachedEnd bool // read only after the connection is done
 }
 
 const (
@@ -73,14 +68,13 @@ const (
 	drainPause   = 50 * time.Millisecond
 )
 
-// Read implements io.Reader.
 func (i *input) Read(p []byte) (n int, err error) {
 	<-i.ready
 	if n, err = i.Reader.Read(p); err == nil || n > 0 { // a later Read returns the error again
 		return n, nil
 	}
 	i.reachedEnd = true
-	// activeCount may not include the last message yet, so the bridge must be idle in two successive checks.
+	// The last message may not be counted yet, so the bridge must be idle in two successive checks.
 	for idle, deadline := 0, time.Now().Add(drainTimeout); idle < 2 && time.Now().Before(deadline); idle++ {
 		time.Sleep(drainPause)
 		if i.bridge.activeCount.Load() > 0 {
@@ -99,7 +93,7 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	close(in.ready)
 	defer func() {
 		for _, s := range b.sessions {
-			_ = s.log.Close() // the log is optional, so its errors are ignored
+			_ = s.log.Close() // the log is optional
 		}
 	}()
 	select {
@@ -124,7 +118,6 @@ func (b *Bridge) isDisconnected() bool {
 
 type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
 
-// newMethod returns a method that decodes and validates the parameters, and passes them to handler.
 func newMethod[P, R any](handler func(*Bridge, context.Context, *P) (R, error)) method {
 	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
 		p := new(P)
@@ -139,7 +132,6 @@ func newMethod[P, R any](handler func(*Bridge, context.Context, *P) (R, error)) 
 	}
 }
 
-// methods contains the methods of the ACP library, the older method session/set_model, and the extensions.
 var methods = map[string]method{
 	acp.AgentMethodInitialize:             newMethod((*Bridge).initialize),
 	acp.AgentMethodAuthenticate:           newMethod((*Bridge).authenticate),
@@ -222,7 +214,6 @@ func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.Au
 	return acp.AuthenticateResponse{}, nil
 }
 
-// newExtension returns a method that calls VerifySignatures or FindReceipt of Config, whichever selectFunc returns.
 func newExtension(selectFunc func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
 	return newMethod(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
 		var answer *task.Message

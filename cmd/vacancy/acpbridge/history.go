@@ -13,18 +13,16 @@ import (
 )
 
 const (
-	maxTaskPages    = 64       // pages of tasks that a request reads
-	maxHistoryBytes = 64 << 10 // bytes of the history that a message carries
-	maxTaskMessages = 1000     // messages in the history of each listed task
+	maxTaskPages    = 64
+	maxHistoryBytes = 64 << 10
+	maxTaskMessages = 1000
 )
 
-// messageIDPattern matches the id of a message that this package sends: the id of its session, the number of the
-// prompt, and random characters. parseOrigin finds the session of a task by this id, because each dispatched task has
-// its own context.
+// messageIDPattern matches SESSION.PROMPT.RANDOM, the id of a message that this package sends.
 var messageIDPattern = regexp.MustCompile(`^(.+)\.([0-9]{1,9})\.([A-Z2-7]*)$`)
 
-// parseOrigin returns the session of a task and the number of its first prompt. If another program began the task, it
-// returns the task's context and 0.
+// parseOrigin returns the session and the prompt number in the id of the task's first user message.
+// If another program began the task, it returns the task's context and 0.
 func parseOrigin(t *task.Task) (session string, promptNumber int) {
 	if i := slices.IndexFunc(t.History, func(m task.Message) bool { return m.Role == task.User }); i >= 0 {
 		if id := messageIDPattern.FindStringSubmatch(t.History[i].ID); id != nil {
@@ -35,7 +33,6 @@ func parseOrigin(t *task.Task) (session string, promptNumber int) {
 	return t.Context, 0
 }
 
-// guestContexts returns the context of a guest's session, or the contexts of all sessions if sessionID is "".
 func (b *Bridge) guestContexts(sessionID string) (contexts []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +46,8 @@ func (b *Bridge) guestContexts(sessionID string) (contexts []string) {
 	return contexts
 }
 
-// listTasks returns the caller's tasks of a session, or of all sessions if sessionID is "", the oldest first.
+// listTasks returns the tasks of a session, or of all sessions if sessionID is "", the oldest
+// first.
 func (b *Bridge) listTasks(ctx context.Context, sessionID string) (tasks []task.Task, err error) {
 	contexts := []string{""}
 	if b.IsGuest { // the host lists a guest's tasks only by their context
@@ -83,7 +81,6 @@ func (b *Bridge) listTasks(ctx context.Context, sessionID string) (tasks []task.
 	return tasks, nil
 }
 
-// Marks around the history that a message carries.
 const (
 	historyBegin = "The conversation so far:\n\n"
 	historyEnd   = "(The conversation so far ends here.)\n\n"
@@ -96,7 +93,6 @@ func prependHistory(history, text string) string {
 	return historyBegin + history + historyEnd + text
 }
 
-// splitHistory splits a message into the history that it carries, and its text.
 func splitHistory(message string) (history, text string) {
 	if rest, ok := strings.CutPrefix(message, historyBegin); ok {
 		if history, text, ok = strings.Cut(rest, historyEnd); ok {
@@ -106,15 +102,13 @@ func splitHistory(message string) (history, text string) {
 	return "", message
 }
 
-// transcriptEntry is a message of the user or an answer of the agent. If role is empty, text is the history that the
-// session's first message carries.
+// transcriptEntry is a message of the user or an answer of the agent. If role is empty, text is the
+// history that the first message carries.
 type transcriptEntry struct {
 	role task.Role
 	text string
 }
 
-// buildTranscript returns the messages and answers of tasks. It includes the history that the first message carries,
-// and omits the history that later messages carry.
 func buildTranscript(tasks []task.Task) (transcript []transcriptEntry) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -130,8 +124,7 @@ func buildTranscript(tasks []task.Task) (transcript []transcriptEntry) {
 	return slices.DeleteFunc(transcript, func(e transcriptEntry) bool { return e.text == "" })
 }
 
-// appendHistory appends messages and answers to a history. It removes the beginning of a history longer than
-// maxHistoryBytes.
+// appendHistory appends entries to a history, and drops the oldest text beyond maxHistoryBytes.
 func appendHistory(history string, entries ...transcriptEntry) string {
 	for _, e := range entries {
 		switch {

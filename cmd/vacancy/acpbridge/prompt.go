@@ -21,14 +21,12 @@ import (
 )
 
 const (
-	// cancelTimeout limits the wait for the task id of a canceled prompt. It also limits the request that cancels the
-	// task at the agent's host.
+	// cancelTimeout limits each request of a cancellation, and the wait for a task id.
 	cancelTimeout = 10 * time.Second
-	// followPause is the time between two attempts to follow a task, and maxFailures limits the failures in a row.
+	// maxFailures limits the failed attempts in a row to follow a task.
 	followPause = time.Second
 	maxFailures = 60
-	// stepPause is the time between two requests for the steps of a dispatched task.
-	stepPause = 2 * time.Second
+	stepPause   = 2 * time.Second
 )
 
 // turn is a running prompt. The session's lock guards its fields.
@@ -36,16 +34,15 @@ type turn struct {
 	cancelRun     context.CancelFunc
 	canceled      bool
 	task          task.Task
-	sentText      string                    // part of the answer that the client already has
-	sentStepCount int                       // number of steps that were sent
-	toolCallIDs   map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
+	sentText      string // part of the answer that the client already has
+	sentStepCount int
+	toolCallIDs   map[string]acp.ToolCallId // the client's ids, keyed by the agent's ids
 }
 
 func busyError(sessionID string) error {
 	return problem.New(problem.Conflict, "a prompt of session %s is running; wait until it ends, or cancel it", sessionID)
 }
 
-// promptText joins the texts of blocks. A block without a text is ignored.
 func promptText(blocks []acp.ContentBlock) string {
 	var texts []string
 	for _, c := range blocks {
@@ -82,8 +79,6 @@ func (b *Bridge) handlePrompt(ctx context.Context, q *acp.PromptRequest) (r acp.
 	return r, err
 }
 
-// beginTurn starts the turn of a prompt, and returns the message to send. It returns an error if the session already
-// has a running turn.
 func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelRun context.CancelFunc) (*turn, Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +123,7 @@ func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) er
 		defer func() {
 			stopWatching()
 			watcher.Wait()
-			b.sendSteps(ctx, d, s, t, id) // the last steps of the task
+			b.sendSteps(ctx, d, s, t, id)
 		}()
 	}
 	if _, isSigned := b.Sender.(SignedSender); done || id == "" || isSigned { // a signed answer must come through Send, which verifies it
@@ -152,8 +147,8 @@ func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) er
 	}
 }
 
-// sendSteps sends the steps of a dispatched task that the client does not have yet. It ignores a failed request,
-// because the next call sends the missing steps.
+// sendSteps sends new steps of a dispatched task. If the request fails, the next call sends the
+// missing steps.
 func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *turn, taskID string) {
 	latest, err := teamapi.ShowTask.Key.Call(ctx, d.Client, teamapi.ShowTaskRequest{TaskRef: teamapi.TaskRef{ID: taskID}, Steps: true})
 	s.mu.Lock()
@@ -163,8 +158,8 @@ func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *tur
 	}
 }
 
-// stepUpdate returns the update for the next step. A model may reuse the id of a tool call that has ended, so the
-// client gets an id that also contains the number of the step.
+// stepUpdate returns the update for the next step. Its tool call id contains the step number,
+// because a model may reuse ids.
 func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	c := e.Tool
 	switch {
@@ -184,8 +179,7 @@ func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 
 func endsTurn(s task.State) bool { return s.IsTerminal() || s.AwaitsMessage() }
 
-// applyAnswer applies an answer to the task of a turn, and sends the new text to the client. It returns false to end
-// the stream.
+// applyAnswer sends the new text of an answer to the client. It returns false to end the stream.
 func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire.Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,12 +190,12 @@ func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire
 	t.task.Apply(a.Event)
 	t.task.ID, t.task.Context = cmp.Or(t.task.ID, a.TaskID), cmp.Or(t.task.Context, a.Context)
 	state := t.task.Status.State
-	if t.canceled { // continue only until the task has an id, which endTurn needs to cancel the task
+	if t.canceled { // endTurn needs the task id to cancel the task
 		return t.task.ID == "" && a.Message == nil
 	}
 	text := answerText(&t.task)
 	newText, ok := strings.CutPrefix(text, t.sentText)
-	if !ok && endsTurn(state) && text != "" { // the final answer does not begin with the text that was sent
+	if !ok && endsTurn(state) && text != "" { // the final answer differs from the streamed text
 		newText, ok = "\n\n"+text, true
 	}
 	if ok && newText != "" && state != task.Failed && state != task.Rejected {
@@ -223,8 +217,8 @@ func joinText(parts []task.Part) (text string) {
 	return text
 }
 
-// answerText returns the text of the answer so far. This is the text of the artifacts. The status message replaces it
-// if the task waits for an answer, or if the task has ended and the artifacts have no text.
+// answerText returns the text of the answer so far. A question, or a final answer without artifacts,
+// is in the status message.
 func answerText(t *task.Task) (text string) {
 	for i := range t.Artifacts {
 		text += joinText(t.Artifacts[i].Parts)
@@ -243,7 +237,7 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 	if mustCancel && id != "" {
 		cancelCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer stop()
-		// If this request fails, the task continues at the host, but the client does not get its result.
+		// If this request fails, the task continues at the host.
 		if _, err := b.Agent.CancelTask(cancelCtx, id); err != nil {
 			b.Logf("task %s was not canceled at its host: %s", id, problem.AsError(err).Text())
 		}
@@ -257,7 +251,7 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 	state, answer := t.task.Status.State, t.task.Status.Message
 	if t.task.ID != "" || answer != nil { // the agent's host has the message
 		history := s.pendingHistory
-		if s.pendingHistory = ""; b.OwnedAgent != nil { // the next dispatched task has a new context, so its message carries the history
+		if s.pendingHistory = ""; b.OwnedAgent != nil { // dispatched tasks do not share a context
 			s.pendingHistory = appendHistory(history, transcriptEntry{task.User, prompt}, transcriptEntry{task.Agent, t.sentText})
 		}
 	}
@@ -273,7 +267,7 @@ func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string
 		return acp.StopReasonCancelled, nil
 	case state == task.Failed, state == task.Rejected:
 		failure, reason = cmp.Or(answerText(&t.task), "the agent failed"), acp.StopReasonRefusal
-		if strings.Contains(failure, "max_turns") { // the model has reached its limit of turns
+		if strings.Contains(failure, "max_turns") {
 			reason = acp.StopReasonMaxTurnRequests
 		}
 	}
@@ -312,7 +306,7 @@ func (b *Bridge) cancelPrompt(_ context.Context, q *acp.CancelNotification) (emp
 		t.canceled = true
 		if t.task.ID != "" {
 			t.cancelRun()
-		} else { // the task continues without the connection, so keep reading until its id is known
+		} else { // the task id is needed to cancel the task
 			time.AfterFunc(cancelTimeout, t.cancelRun)
 		}
 	}

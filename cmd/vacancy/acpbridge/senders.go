@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Message is a prompt for the agent. Mode, Model and Servers, if not empty, are settings of a dispatched task.
+// Message is a prompt for the agent. Mode, Model and Servers apply only to dispatched tasks.
 type Message struct {
 	ID, Context, Text string
 	QuestionTask      string // task whose question the message answers, or ""
@@ -24,9 +24,9 @@ type Message struct {
 	Servers           []task.Server
 }
 
-// Sender sends messages. Send passes the agent's answers to yield until yield returns false, the turn ends or the
-// connection fails. Implementations other than SignedSender may return after they have passed a task to yield, because
-// the bridge then follows the task itself.
+// Sender sends a message, and passes the agent's answers to yield until yield returns false or the
+// turn ends. Implementations other than SignedSender may return after yield has received a task,
+// because the bridge then follows the task.
 type Sender interface {
 	Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error
 }
@@ -86,14 +86,13 @@ type SignedSender struct {
 	Target dispatch.Target
 }
 
-// Limits on the requests before and after a signed message.
 const (
 	outcomeTimeout = 10 * time.Second
 	outcomePause   = time.Second
 )
 
-// fetchOutcomes fetches the outcomes of earlier calls. The next call is linked to them in a hash chain. A call that the
-// client canceled may still be pending, but the host soon decides it, so fetchOutcomes retries.
+// fetchOutcomes fetches the outcomes of earlier calls, because the next call is linked to them in a
+// hash chain. The outcome of a canceled call may still be pending, so fetchOutcomes retries.
 func (s SignedSender) fetchOutcomes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
@@ -105,8 +104,8 @@ func (s SignedSender) fetchOutcomes(ctx context.Context) error {
 	}
 }
 
-// Send implements Sender. If the turn ends with a signed answer, Send verifies the answer and compares it with the
-// streamed text before it passes on the end of the turn.
+// Send implements Sender. It verifies a signed answer before it passes the end of the turn to
+// yield.
 func (s SignedSender) Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error {
 	if err := s.fetchOutcomes(ctx); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (s SignedSender) Send(ctx context.Context, m Message, yield func(a2awire.An
 	requestHash, message := res.RequestHash, a2awire.EnvelopeMessage(&res.Request)
 	message.Task = m.QuestionTask
 	var t task.Task
-	var finalAnswer a2awire.Answer // end of the turn, which is passed on once it is verified
+	var finalAnswer a2awire.Answer
 	err = sendMessage(ctx, s.Agent, message, func(a a2awire.Answer) bool {
 		t.Apply(a.Event)
 		if a.Message != nil || endsTurn(t.Status.State) {

@@ -21,26 +21,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// session is a conversation with the agent.
 type session struct {
 	id, cwd string
 	log     *sessionlog.Log
 
 	mu             sync.Mutex
-	turn           *turn  // running prompt, or nil
-	promptCount    int    // number of the last prompt
-	contextID      string // context of the tasks, or "" if the agent's host has not created it yet
-	pendingHistory string // history that the next message carries
+	turn           *turn // nil if no prompt is running
+	promptCount    int
+	contextID      string // "" until the agent's host creates it
+	pendingHistory string // sent with the next message
 	waitingTask    string // task that waits for the next message, or ""
-	sentStepCount  int    // number of the waiting task's steps that were sent
+	sentStepCount  int    // steps of waitingTask
 	mode, model    string // settings of dispatched tasks
 	servers        []task.Server
-	pendingNotice  string // notice that is sent before the next answer, and then cleared
+	pendingNotice  string // sent before the next answer
 	lastAnswer     *task.Message
 }
 
-// newSessionID returns the id of a session. The id contains a hash of the working directory, so that listSessions can
-// find the sessions of a directory although the agent's host does not know the directory.
+// newSessionID returns a new session id. Its prefix is a hash of cwd, by which listSessions finds
+// the sessions of a directory.
 func newSessionID(cwd string) string { return idPrefix(cwd) + rand.Text() }
 
 func idPrefix(cwd string) string {
@@ -97,11 +96,10 @@ func (b *Bridge) newSession(_ context.Context, q *acp.NewSessionRequest) (r acp.
 	return acp.NewSessionResponse{SessionId: acp.SessionId(s.id), Modes: b.modeState(s), ConfigOptions: b.configOptions(s)}, nil
 }
 
-// maxServerName limits the name of an MCP server at the agent's host.
 const maxServerName = 32
 
-// setServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A
-// notice before the next answer names the other servers.
+// setServers sets the MCP servers that the agent's host can reach. A notice names the other
+// servers.
 func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 	var unused []string
 	s.servers, s.pendingNotice = nil, ""
@@ -123,8 +121,8 @@ func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 	}
 }
 
-// reopenSession returns a session and its tasks. If this program does not know the session, reopenSession
-// opens it, provided that the agent's host has tasks of the session.
+// reopenSession returns a session and its tasks. If this program does not know the session, the
+// agent's host must have tasks of the session.
 func (b *Bridge) reopenSession(ctx context.Context, id, cwd string) (*session, []task.Task, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, nil, err
@@ -204,7 +202,7 @@ func (b *Bridge) resumeSession(ctx context.Context, q *acp.ResumeSessionRequest)
 	return acp.ResumeSessionResponse{Modes: b.modeState(s), ConfigOptions: b.configOptions(s)}, nil
 }
 
-// forkSession opens a session whose first message carries the history of another one.
+// forkSession opens a session whose first message carries the history of another session.
 func (b *Bridge) forkSession(ctx context.Context, q *acp.UnstableForkSessionRequest) (r acp.NewSessionResponse, err error) {
 	s, tasks, err := b.reopenSession(ctx, string(q.SessionId), q.Cwd)
 	if err != nil {
@@ -223,7 +221,6 @@ func (b *Bridge) forkSession(ctx context.Context, q *acp.UnstableForkSessionRequ
 	return acp.NewSessionResponse{SessionId: acp.SessionId(forked.id), Modes: b.modeState(forked), ConfigOptions: b.configOptions(forked)}, nil
 }
 
-// sessionPageSize limits the sessions of a page.
 const sessionPageSize = 50
 
 func (b *Bridge) listSessions(ctx context.Context, q *acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
@@ -249,7 +246,7 @@ func (b *Bridge) listSessions(ctx context.Context, q *acp.ListSessionsRequest) (
 			}
 			byID[id] = info
 		}
-		info.UpdatedAt = new(tasks[i].Status.Time.UTC().Format("2006-01-02T15:04:05.000000Z")) // sorts by time
+		info.UpdatedAt = new(tasks[i].Status.Time.UTC().Format("2006-01-02T15:04:05.000000Z")) // this format sorts by time
 	}
 	infos := slices.SortedFunc(maps.Values(byID), func(x, y *acp.SessionInfo) int {
 		return cmp.Or(strings.Compare(*y.UpdatedAt, *x.UpdatedAt), strings.Compare(string(x.SessionId), string(y.SessionId)))
@@ -282,7 +279,6 @@ func truncate(s string, maxRunes int) string {
 	return s
 }
 
-// The only option of a session, and its value for the agent's own model.
 const (
 	modelOption  = "model"
 	defaultModel = "default"
@@ -347,7 +343,6 @@ func (b *Bridge) setMode(ctx context.Context, q *acp.SetSessionModeRequest) (r a
 	})
 }
 
-// selectModel sets the model of the next prompts. The agent's host decides whether it has the model.
 func (b *Bridge) selectModel(ctx context.Context, id acp.SessionId, name string) (options []acp.SessionConfigOption, err error) {
 	err = b.changeSetting(ctx, id, modelOption, func(s *session) (acp.SessionUpdate, error) {
 		if strings.TrimSpace(name) == "" {
@@ -362,7 +357,7 @@ func (b *Bridge) selectModel(ctx context.Context, id acp.SessionId, name string)
 	return options, err
 }
 
-// setModelRequest is the request of session/set_model, the older method that sets the model of a session.
+// setModelRequest is the request of session/set_model, an older ACP method.
 type setModelRequest struct {
 	SessionID acp.SessionId
 	ModelID   string

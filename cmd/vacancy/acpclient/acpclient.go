@@ -1,14 +1,9 @@
-// Package acpclient runs an agent program that speaks the Agent Client Protocol (ACP). It sends prompts to the program.
-// It serves the program's requests for permissions, and for files and terminals below a root.
+// Package acpclient runs an agent program that speaks the Agent Client Protocol (ACP). It sends
+// prompts to the program, and serves its requests for permissions, files and terminals.
 //
-// The program may violate the protocol. Therefore lines.go reads the program's lines and passes only complete lines of
-// JSON to the library. Excess output waits in the program's pipe and not in memory. When the context of a prompt ends,
-// the package asks the agent to cancel. If the agent does not cancel in time, the package kills the program and all
-// processes that the program started.
-//
-// The following holds at all times. The agent's requests read and write no file outside the root, even through links.
-// If the mode is read-only, they write only below .vault and create no terminals. The program gets only the environment
-// variables in Options.
+// The program is not trusted. Its requests reach no file outside the root, even through links. If
+// the mode is read-only, its requests write only below .vault and create no terminals. The program
+// gets only the environment variables in [Options].
 package acpclient
 
 import (
@@ -36,30 +31,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Time limits.
 const (
-	startTimeout  = time.Minute     // limit for a started program to open its first session
+	startTimeout  = time.Minute     // limit for opening the first session
 	cancelTimeout = 5 * time.Second // limit for a prompt to end after session/cancel
 	exitTimeout   = 2 * time.Second // limit for the program to end after its input was closed
-	outputTimeout = time.Second     // limit for the output to end after the program; another process may hold the pipe open
+	outputTimeout = time.Second     // limit for output after the program has ended; another process may hold the pipe open
 )
 
 // Options are the settings of an agent's program.
 type Options struct {
-	Command *exec.Cmd // the program with its arguments and without pipes; it runs in Root
-	Root    string
-	// Environ is the environment of the program, and TerminalEnviron is the environment of its terminals.
+	Command                  *exec.Cmd // program without pipes; it runs in Root
+	Root                     string
 	Environ, TerminalEnviron []string
 	ReadOnly                 bool
 	Approval                 Approval
-	// Ask asks a person which option to choose. It returns "" if the person chooses none. The title of the tool call in
-	// q is never nil. If Ask is nil, all questions are answered with a rejection.
+	// Ask asks a person to choose an option, and returns "" if the person chooses none. The title
+	// of the tool call in q is never nil. If Ask is nil, all questions are rejected.
 	Ask func(ctx context.Context, q Question) (option string, err error)
-	// Meta contains the extension members (_meta) of the request for a new session.
+	// Meta contains the _meta members of the request for a new session.
 	Meta    map[string]any
-	Version string // version of this program
+	Version string
 	Now     func() time.Time
-	Logf    func(format string, args ...any) // prints a warning
+	Logf    func(format string, args ...any)
 }
 
 // Agent is a running program with one session.
@@ -72,52 +65,48 @@ type Agent struct {
 	stderr  tailBuffer
 	stdin   io.WriteCloser
 	stdout  *os.File
-	exited  chan struct{} // closed when the program has ended
-	// readsMissingAsEmpty is true if the program gets an empty text when it reads a missing file. Gemini CLI reads each
-	// file before it writes the file, and treats an error as fatal (in version 0.61, its library rejects with an object
-	// that is not an Error).
+	exited  chan struct{}
+	// readsMissingAsEmpty makes the read of a missing file return an empty text. Gemini CLI 0.61
+	// reads each file before it writes the file, and treats an error as fatal.
 	readsMissingAsEmpty bool
 
 	terminals terminals
 
 	mu          sync.Mutex
-	turn        *turn               // running prompt, or nil
-	abortReason error               // reason why the program's output is no longer read, or nil
-	toolCalls   map[string]toolCall // running tool calls by id
+	turn        *turn // nil if no prompt is running
+	abortReason error // reason why output is no longer read, or nil
+	toolCalls   map[string]toolCall
 }
 
-// Event is a part of the agent's work on a prompt: a piece of text or of thought, or the state of a tool call.
 type Event struct {
 	Text, Thought string
-	ToolCallID    string // id of the tool call
-	Title, Status string // title and status of the tool call
+	ToolCallID    string
+	Title, Status string
 }
 
-// Result is the outcome of a prompt.
 type Result struct {
 	Session      string
 	Text         string
-	WrittenPaths []string               // files below the root that the agent wrote through this program, sorted
-	FinishReason substrate.FinishReason // reason why the agent ended its answer
-	Usage        *substrate.Usage       // nil if the agent reports none
+	WrittenPaths []string // sorted paths of files that the agent wrote through this program
+	FinishReason substrate.FinishReason
+	Usage        *substrate.Usage // nil if the agent reports none
 }
 
-// turn is a running prompt.
 type turn struct {
 	ctx          context.Context
 	fail         context.CancelCauseFunc // ends ctx and the prompt with an error
 	emit         func(Event) error
 	text         strings.Builder
 	writtenPaths map[string]bool
-	outputBytes  int // bytes that the program wrote
+	outputBytes  int
 }
 
-// Start starts the program of an agent, and opens a session. The caller must call Close.
+// Start starts an agent's program and opens a session. The caller must call Close.
 func Start(ctx context.Context, o Options) (a *Agent, err error) {
 	a = &Agent{opts: o, stderr: tailBuffer{limit: maxStderrTail}, exited: make(chan struct{}), toolCalls: map[string]toolCall{}}
 	a.terminals.byID = map[string]*terminal{}
 	if a.opts.Root, err = filepath.Abs(o.Root); err == nil {
-		a.opts.Root, err = filepath.EvalSymlinks(a.opts.Root) // the session's working directory
+		a.opts.Root, err = filepath.EvalSymlinks(a.opts.Root)
 	}
 	if err != nil {
 		return nil, err
@@ -168,8 +157,7 @@ func (a *Agent) startProgram() error {
 		procgroup.End(cmd, true) // processes that the program left running
 		release()
 		close(a.exited)
-		// Lines that are already in the pipe are still read. The deadline is necessary because a process that left the
-		// group may hold the other end of the pipe.
+		// The deadline is necessary because a process that left the group may hold the pipe open.
 		_ = stdout.SetReadDeadline(time.Now().Add(outputTimeout))
 	}()
 	reader := newLineReader(a, stdout)
@@ -200,9 +188,9 @@ func (a *Agent) openSession(ctx context.Context) error {
 	return err
 }
 
-// Prompt sends a prompt to the agent and waits for the outcome. It calls emit for each event in order, and reads no
-// further output until emit returns. If emit fails or ctx ends, Prompt asks the agent to cancel. It kills an agent that
-// does not answer within five seconds. After an error other than a refusal, the caller must close the agent.
+// Prompt sends a prompt and waits for the outcome. It calls emit for each event in order. If emit
+// fails or ctx ends, Prompt asks the agent to cancel, and kills the agent five seconds later if it
+// has not answered. After an error other than a refusal, the caller must close the agent.
 func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error) (Result, error) {
 	t := &turn{emit: emit, writtenPaths: map[string]bool{}}
 	t.ctx, t.fail = context.WithCancelCause(ctx)
@@ -219,8 +207,8 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	if a.opts.ReadOnly && !IsReadOnly(text) {
 		text = readOnlyBanner + text
 	}
-	// Prompt awaits the answer even after a cancellation, so the request does not use ctx. The write of the request
-	// hangs if the program does not read, so the request runs in a goroutine.
+	// The request does not use ctx, because Prompt awaits the answer even after a cancellation. It
+	// runs in a goroutine, because its write hangs if the program does not read.
 	type answer struct {
 		acp.PromptResponse
 		error
@@ -277,7 +265,6 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	return r, nil
 }
 
-// readOnlyBanner begins each prompt of a session that may only read.
 const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below .vault/, and leave all other files as they are.\n\n"
 
 func IsReadOnly(prompt string) bool {
@@ -292,7 +279,7 @@ func (a *Agent) explainFailure(ctx context.Context, err error) error {
 	if abortReason != nil {
 		return abortReason
 	}
-	// The connection may end just before the program does, so wait briefly for the program's exit state.
+	// The connection may end just before the program does.
 	select {
 	case <-a.conn.Done():
 		select {
@@ -325,11 +312,9 @@ func (a *Agent) explainFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// authRequired is the ACP error code of an agent that needs a login.
 const authRequired = -32000
 
-// Close ends the program, its terminals and all processes that they started. It closes the program's input, asks the
-// program to end if it still runs after exitTimeout, and finally kills it.
+// Close ends the program, its terminals and all processes that they started.
 func (a *Agent) Close() error {
 	a.terminals.releaseAll()
 	_ = a.stdin.Close()
@@ -349,7 +334,7 @@ func (a *Agent) Close() error {
 	return errors.Join(a.log.Load().Close(), a.root.Close())
 }
 
-// abort kills the program, and records reason as the cause of all failed requests.
+// abort kills the program and records the reason.
 func (a *Agent) abort(reason error) {
 	a.mu.Lock()
 	a.abortReason = cmp.Or(a.abortReason, reason)
@@ -365,7 +350,6 @@ func (a *Agent) kill() {
 	}
 }
 
-// currentTurn returns the running prompt, or nil if there is none or it was canceled.
 func (a *Agent) currentTurn() *turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -375,15 +359,13 @@ func (a *Agent) currentTurn() *turn {
 	return a.turn
 }
 
-// maxStderrTail limits the bytes that are kept from the end of the program's standard error.
 const maxStderrTail = 2 << 10
 
-// requestHandler serves the requests of an agent.
 type requestHandler struct{ *Agent }
 
 var _ acp.Client = requestHandler{}
 
-// SessionUpdate implements acp.Client. It does nothing, because lines.go handles the updates.
+// SessionUpdate implements acp.Client. lines.go handles the updates.
 func (requestHandler) SessionUpdate(context.Context, acp.SessionNotification) error { return nil }
 
 func refusalError(format string, args ...any) error {

@@ -7,18 +7,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passedVariables lists the variables that each agent and its terminals get, because programs usually need them to run.
-// These variables do not usually contain keys.
+// passedVariables lists the variables that programs usually need. They do not usually contain keys.
 var passedVariables = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
-	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP", // Windows variables
+	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP",
 }
 
-// Environ returns the environment of an agent: the usual variables of env, and the variables that names lists. A name
-// of the form NAME=VALUE sets a variable. Variables of this program (VACANCY_...) are refused, because they may contain
-// keys.
+// Environ returns the usual variables of env and the variables in names, which may also set
+// variables (NAME=VALUE). It refuses VACANCY_ variables, because they may contain keys.
 func Environ(env map[string]string, names []string) ([]string, error) {
 	var variables []string
 	for name, value := range env {

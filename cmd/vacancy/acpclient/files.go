@@ -17,14 +17,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxTextBytes limits the bytes of a text that the agent reads or writes, because the text must fit into a line of ACP.
-// maxFileBytes limits the size of a file from which the agent reads a part.
+// maxTextBytes limits texts, which must fit into a line of ACP.
 const (
 	maxTextBytes = 4 << 20
 	maxFileBytes = 64 << 20
 )
 
-// relativeName converts a path into a name relative to the root. path is absolute, or already relative to the root.
 func (a *Agent) relativeName(path string) (string, error) {
 	name := filepath.Clean(path)
 	if filepath.IsAbs(name) {
@@ -40,7 +38,7 @@ func (a *Agent) relativeName(path string) (string, error) {
 	return name, nil
 }
 
-// ReadTextFile implements acp.Client. Lines are counted from 1.
+// ReadTextFile implements acp.Client.
 func (r requestHandler) ReadTextFile(_ context.Context, q acp.ReadTextFileRequest) (acp.ReadTextFileResponse, error) {
 	var empty acp.ReadTextFileResponse
 	name, err := r.relativeName(q.Path)
@@ -85,7 +83,7 @@ func (r requestHandler) ReadTextFile(_ context.Context, q acp.ReadTextFileReques
 	return acp.ReadTextFileResponse{Content: text}, nil
 }
 
-// WriteTextFile implements acp.Client. It creates missing folders, and replaces a file atomically unless it is a link.
+// WriteTextFile implements acp.Client.
 func (r requestHandler) WriteTextFile(_ context.Context, q acp.WriteTextFileRequest) (acp.WriteTextFileResponse, error) {
 	var empty acp.WriteTextFileResponse
 	t := r.currentTurn()
@@ -115,8 +113,8 @@ func (r requestHandler) WriteTextFile(_ context.Context, q acp.WriteTextFileRequ
 	return empty, nil
 }
 
-// replaceFile replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link
-// leads from .vault to other files.
+// replaceFile replaces a file atomically unless it is a link. If the mode is read-only, it opens
+// .vault as the root, so that no link leads from .vault to other files.
 func (a *Agent) replaceFile(name, text string) error {
 	root := a.root
 	if a.opts.ReadOnly {
@@ -160,7 +158,7 @@ func (a *Agent) replaceFile(name, text string) error {
 	return nil
 }
 
-// fileError converts a file error for the agent. The message contains no path of this machine other than path.
+// fileError converts a file error for the agent. It hides other paths of this machine.
 func fileError(path string, err error) error {
 	var pathError *fs.PathError
 	var linkError *os.LinkError
@@ -175,5 +173,4 @@ func fileError(path string, err error) error {
 	return refusalError("%.300s: %s", path, problem.PlainMessage(err))
 }
 
-// resourceNotFound is the code of the error of a missing file.
 const resourceNotFound = -32002

@@ -13,24 +13,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of the program's output.
 const (
-	maxLineBytes    = 10 << 20  // bytes including the newline; the library has the same limit
-	maxOutputBytes  = 256 << 20 // bytes during one prompt
-	maxInvalidLines = 100       // lines of a session that are not messages of ACP
-	maxToolCalls    = 1000      // running tool calls
+	maxLineBytes    = 10 << 20  // the library has the same limit
+	maxOutputBytes  = 256 << 20 // limit for one prompt
+	maxInvalidLines = 100       // limit for a session
+	maxToolCalls    = 1000
 )
 
-// lineReader reads the program's lines for the library. It handles session updates itself, and passes only requests and
-// answers to the library. Therefore all updates of a prompt are handled before the prompt's answer, and the program
-// waits while an update is being handled. The library would queue updates, and end the connection at 1,024 waiting
-// updates.
+// lineReader handles session updates itself, so that all updates of a prompt are handled before its
+// answer. The library would end the connection at 1,024 waiting updates.
 type lineReader struct {
 	*Agent
 	scanner      *bufio.Scanner
 	readMu       sync.Mutex // held until the library has its logger
-	pending      []byte     // unread part of a line that is passed on
-	invalidLines int        // number of lines that are not messages of ACP
+	pending      []byte     // unread part of a line for the library
+	invalidLines int
 }
 
 func newLineReader(a *Agent, stdout io.Reader) *lineReader {
@@ -39,7 +36,6 @@ func newLineReader(a *Agent, stdout io.Reader) *lineReader {
 	return &lineReader{Agent: a, scanner: scanner}
 }
 
-// Read implements io.Reader.
 func (l *lineReader) Read(p []byte) (int, error) {
 	l.readMu.Lock()
 	defer l.readMu.Unlock()
@@ -64,8 +60,7 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// handleLine handles a line. forward is true if the line must be passed on to the library. After an error, the caller
-// stops reading the program's output.
+// handleLine handles a line. forward is true if the library must get the line.
 func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
@@ -92,8 +87,6 @@ func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	return false, nil
 }
 
-// addOutputBytes adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is
-// within maxOutputBytes. If no prompt is running, it returns true.
 func (a *Agent) addOutputBytes(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,13 +97,11 @@ func (a *Agent) addOutputBytes(n int) bool {
 	return a.turn.outputBytes <= maxOutputBytes
 }
 
-// toolCall is a tool call of the agent.
 type toolCall struct {
 	kind, title string
 	paths       []string
 }
 
-// handleUpdate handles a session update, and reports whether params have the form of an update.
 func (a *Agent) handleUpdate(params json.RawMessage) bool {
 	var m struct {
 		SessionID string          `json:"sessionId"`

@@ -14,7 +14,6 @@ import (
 // Approval is the policy for permissions that an agent asks for.
 type Approval string
 
-// The policies.
 const (
 	ApprovalDefault  Approval = "default"   // a person decides
 	ApprovalYolo     Approval = "yolo"      // everything is allowed
@@ -30,7 +29,6 @@ func (a Approval) Check() error {
 	return problem.New(problem.Usage, "--approval: expected default, yolo, auto_edit or plan, got %.40q", string(a))
 }
 
-// Question is a request for a permission that a person decides, and Option is a possible answer.
 type (
 	Question = acp.RequestPermissionRequest
 	Option   = acp.PermissionOption
@@ -77,8 +75,8 @@ func (r requestHandler) RequestPermission(ctx context.Context, q acp.RequestPerm
 	return acp.RequestPermissionResponse{Outcome: outcome}, nil
 }
 
-// chooseOption returns the option that a policy selects, or "" if options has no suitable one. If mustReject is true,
-// it selects a rejection under every policy. If a person must decide, mustAsk is true.
+// chooseOption returns the option that the policy selects, or "". If a person must decide, mustAsk
+// is true.
 func chooseOption(policy Approval, mustReject bool, kind string, options []acp.PermissionOption) (option string, mustAsk bool) {
 	switch {
 	case mustReject || policy == ApprovalPlan:
@@ -95,8 +93,6 @@ func chooseOption(policy Approval, mustReject bool, kind string, options []acp.P
 	return "", true
 }
 
-// findOption returns the id of the first option that allows the request, or that rejects it if wantAllow is false. It
-// returns "" if options contains none.
 func findOption(options []acp.PermissionOption, wantAllow bool) string {
 	for _, o := range options {
 		if Allows(o) == wantAllow {
@@ -110,9 +106,8 @@ func Allows(o acp.PermissionOption) bool {
 	return o.Kind == acp.PermissionOptionKindAllowOnce || o.Kind == acp.PermissionOptionKindAllowAlways
 }
 
-// isAllowedReadOnly reports whether a tool call is allowed if the mode is read-only. It allows calls that only read,
-// and calls that change only files below .vault. It does not allow calls of other and unknown kinds, because they may
-// change other data.
+// isAllowedReadOnly reports whether a tool call only reads, or changes only files below .vault. It
+// refuses unknown kinds, because they may change other data.
 func (a *Agent) isAllowedReadOnly(c toolCall) bool {
 	switch acp.ToolKind(c.kind) {
 	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:
@@ -129,7 +124,6 @@ func (a *Agent) isAllowedReadOnly(c toolCall) bool {
 	return len(c.paths) > 0
 }
 
-// vaultDir is the folder below the root that may be written if the mode is read-only.
 const vaultDir = ".vault"
 
 func isBelowVault(name string) bool {

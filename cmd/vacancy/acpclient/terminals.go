@@ -19,11 +19,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of terminals.
 const (
 	maxTerminals          = 32
 	defaultTerminalOutput = 1_000_000 // bytes
-	maxTerminalOutput     = 4 << 20   // bytes of output
+	maxTerminalOutput     = 4 << 20   // bytes
 	terminalTimeout       = time.Hour
 )
 
@@ -34,24 +33,22 @@ type terminals struct {
 	closed       bool // no more terminals may be created
 }
 
-// terminal is a command of the agent.
 type terminal struct {
 	tailBuffer
 	cmd  *exec.Cmd
 	kill context.CancelFunc
-	done chan struct{} // closed when the command and all processes that it started have ended
+	done chan struct{} // closed when the command and all its processes have ended
 }
 
 // tailBuffer is a writer that stores only the last bytes written to it.
 type tailBuffer struct {
-	limit int // bytes
+	limit int
 
 	mu          sync.Mutex
 	buf         []byte
-	isTruncated bool // earlier output was discarded
+	isTruncated bool
 }
 
-// Write implements io.Writer.
 func (o *tailBuffer) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +58,7 @@ func (o *tailBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tail returns the end of the output, without an incomplete first character, and whether earlier output is missing.
+// tail returns the end of the output, and whether earlier output is missing.
 func (o *tailBuffer) tail() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +72,6 @@ func (o *tailBuffer) tail() (string, bool) {
 	return strings.ToValidUTF8(string(tail), "\uFFFD"), isTruncated
 }
 
-// exitStatus returns how the command ended, or nil if it is still running.
 func (t *terminal) exitStatus() *acp.TerminalExitStatus {
 	select {
 	case <-t.done:
@@ -89,7 +85,7 @@ func (t *terminal) exitStatus() *acp.TerminalExitStatus {
 	return &acp.TerminalExitStatus{ExitCode: &code}
 }
 
-// CreateTerminal implements acp.Client. The command is killed when the prompt ends, or after terminalTimeout.
+// CreateTerminal implements acp.Client. The command is killed when the prompt ends.
 func (r requestHandler) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest) (acp.CreateTerminalResponse, error) {
 	var empty acp.CreateTerminalResponse
 	runningTurn := r.currentTurn()
@@ -156,16 +152,16 @@ func (a *Agent) findTerminal(id string) *terminal {
 	return a.terminals.byID[id]
 }
 
-// TerminalOutput implements acp.Client. The output of an unknown terminal is empty.
+// TerminalOutput implements acp.Client.
 func (r requestHandler) TerminalOutput(_ context.Context, q acp.TerminalOutputRequest) (out acp.TerminalOutputResponse, err error) {
 	if t := r.findTerminal(q.TerminalId); t != nil {
-		out.ExitStatus = t.exitStatus() // read before the output, so that the output is complete if there is a status
+		out.ExitStatus = t.exitStatus() // read first, so that the output is complete if there is a status
 		out.Output, out.Truncated = t.tail()
 	}
 	return out, nil
 }
 
-// WaitForTerminalExit implements acp.Client. It returns at once if the terminal is unknown.
+// WaitForTerminalExit implements acp.Client.
 func (r requestHandler) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminalExitRequest) (out acp.WaitForTerminalExitResponse, err error) {
 	t := r.findTerminal(q.TerminalId)
 	if t == nil {
@@ -181,7 +177,7 @@ func (r requestHandler) WaitForTerminalExit(ctx context.Context, q acp.WaitForTe
 	return out, nil
 }
 
-// KillTerminal implements acp.Client. The output of the terminal can still be read.
+// KillTerminal implements acp.Client.
 func (r requestHandler) KillTerminal(_ context.Context, q acp.KillTerminalRequest) (out acp.KillTerminalResponse, err error) {
 	if t := r.findTerminal(q.TerminalId); t != nil {
 		t.kill()
@@ -200,7 +196,6 @@ func (r requestHandler) ReleaseTerminal(_ context.Context, q acp.ReleaseTerminal
 	return out, nil
 }
 
-// releaseAll kills all terminals, and prevents the creation of new ones.
 func (t *terminals) releaseAll() {
 	t.mu.Lock()
 	t.closed = true

@@ -1,9 +1,6 @@
 // Package agentfile reads agents from Markdown files. The front matter of a file contains the
-// settings of the agent, and the body contains its instructions.
-//
-// The package never reads a file outside the root and the folder of the agent's file, even if a
-// file includes it. It rejects unknown keys. A requested feature that the host does not support
-// becomes a warning of the agent.
+// settings of the agent, and the body contains its instructions. The package never reads a file
+// outside the root and the folder of the agent's file, even if a file includes it.
 package agentfile
 
 import (
@@ -37,8 +34,7 @@ type Options struct {
 	Root string
 	// Substrate replaces the file's provider, base_url and model, unless it is "".
 	Substrate string
-	// Program is the program on this machine that runs the agent: Gemini, Claude or OtherProgram. It
-	// is "" if a host runs the agent.
+	// Program is the program on this machine that runs the agent, or "" if a host runs the agent.
 	Program string
 }
 
@@ -52,16 +48,14 @@ const (
 type File struct {
 	Name  string // file name without its extension
 	Agent definition.Agent
-	// If Options.Program is set, Settings contains the sorted names of the file's settings that a
-	// program on this machine supports. ApprovalMode is the value of approval_mode, a setting that
-	// hosts do not support.
+	// Settings contains the sorted names of the settings that Options.Program supports.
+	// ApprovalMode is the value of approval_mode, a setting that hosts do not support.
 	Settings     []string
 	ApprovalMode string
 }
 
 // Read reads an agent's file. If PROVIDER/NAME.md exists in the folder of the file, Read reads
-// PROVIDER/NAME.md instead. PROVIDER is Options.Program or, if it is "", the provider in the file.
-// Errors name the file and the invalid key.
+// PROVIDER/NAME.md instead. Options.Program takes precedence over the provider in the file.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
 	agentFile, err := o.readAgent(filepath.Join(dir, "."), name)
@@ -94,11 +88,11 @@ func isRegularFile(file string) bool {
 }
 
 type reader struct {
-	agentDir, root    *os.Root // folder of the agent's file, and Options.Root (nil if it is empty)
+	agentDir, root    *os.Root // folder of the agent's file, and Options.Root or nil
 	program           string
 	warnings          []string
-	supportedSettings []string // names of the settings for a program
-	approvalMode      string   // value of approval_mode
+	supportedSettings []string
+	approvalMode      string
 }
 
 func (o Options) readAgent(dir, name string) (f File, err error) {
@@ -134,8 +128,7 @@ func (o Options) readAgent(dir, name string) (f File, err error) {
 	return File{Agent: a, Settings: r.supportedSettings, ApprovalMode: r.approvalMode}, a.Check()
 }
 
-// unwrapPathError unwraps the error of a failed file operation, so that the message does not repeat
-// the path.
+// unwrapPathError removes the path from an error message, because the caller adds it.
 func unwrapPathError(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
@@ -178,7 +171,6 @@ var settingParsers = map[string]func(r *reader, a members, key string, value jso
 	"omit":        (*reader).parseList,
 }
 
-// members maps the names of an agent's JSON members to their values.
 type members map[string]json.RawMessage
 
 func (r *reader) parseSettings(doc json.RawMessage, override string) (a definition.Agent, err error) {
@@ -242,14 +234,12 @@ func (r *reader) parseSettings(doc json.RawMessage, override string) (a definiti
 	return a, err
 }
 
-// programSettings lists the settings that a program on this machine supports.
 var programSettings = []string{
 	"model", "fallback_model", "tier", "mode", "max_turns", "budget", "effort", "output_format", "approval_mode", "allowed_tools", "tools",
 	"disallowed_tools", "include_dirs",
 }
 
-// setProvider sets the provider whose models a program uses. It removes a model of another
-// provider, so that the tier selects the model.
+// setProvider sets the provider of the program's models, and removes a model of another provider.
 func (r *reader) setProvider(m members) {
 	provider, prefix := substrate.KindAnthropic, "claude-"
 	switch r.program {
@@ -266,9 +256,8 @@ func (r *reader) setProvider(m members) {
 	m.set("provider", provider)
 }
 
-// chooseTier decides whether an agent has a tier. A tier (HIGH, MEDIUM or LOW) selects one of the
-// provider's models. An agent with a model, a base_url or a provider without tiers loses its tier.
-// Any other agent without a tier gets MEDIUM if its provider has tiers.
+// chooseTier sets or removes an agent's tier, which selects one of the provider's models. A model
+// or base_url in the file overrides the tier.
 func (m members) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
@@ -375,8 +364,7 @@ func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage)
 	return nil
 }
 
-// warnName warns that the name in the front matter is not used. Files for other programs contain a
-// name.
+// warnName warns about a name in the front matter, which files for other programs contain.
 func (r *reader) warnName(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
@@ -484,7 +472,7 @@ func (r *reader) parseTools(a members, key string, value json.RawMessage) error 
 	return nil
 }
 
-// parseServers parses MCP servers by name. Each is a URL, or an object with a URL.
+// parseServers parses MCP servers by name. A server is a URL, or an object with a URL.
 func (r *reader) parseServers(a members, key string, value json.RawMessage) error {
 	var byName members
 	if json.Unmarshal(value, &byName) != nil {
@@ -565,7 +553,6 @@ func isSettingName(key string) bool {
 	return ok
 }
 
-// maxUnknownKeys limits the keys that an error names.
 const maxUnknownKeys = 10
 
 func unknownKeysError(unknown []string) error {
@@ -595,8 +582,7 @@ func rootInstructionPaths(provider string) (file, rules string) {
 	return ".claude/CLAUDE.md", ".claude/rules"
 }
 
-// joinInstructions returns the model's instructions: the root's instructions, the agent's own text
-// and the root's rules. It omits blank parts.
+// joinInstructions joins the root's instructions, the agent's own text and the root's rules.
 func (r *reader) joinInstructions(provider, name string, body []byte) string {
 	var parts []string
 	add := func(text string) {
@@ -622,13 +608,10 @@ func (r *reader) joinInstructions(provider, name string, body []byte) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// maxIncludeDepth limits the depth of nested includes.
 const maxIncludeDepth = 8
 
-// expandIncludes replaces each line of the form @PATH by the content of that file. It searches the
-// folder of the including file and then the root. If the file cannot be included, a comment gives
-// the reason. includeStack lists the files that are being included, to detect a file that includes
-// itself.
+// expandIncludes replaces each line of the form @PATH by the content of that file. If the file
+// cannot be included, a comment gives the reason. includeStack detects a file that includes itself.
 func (r *reader) expandIncludes(fromRoot *os.Root, dir string, doc []byte, includeStack []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(doc)) {
@@ -688,9 +671,8 @@ func readText(root *os.Root, name string) ([]byte, error) {
 	return b, err
 }
 
-// ApplySettings changes settings of an agent in JSON and returns the agent's next version. Each
-// setting has the form KEY=VALUE. Lists are separated by commas, and an empty value resets the
-// setting to its default.
+// ApplySettings changes an agent in JSON by settings of the form KEY=VALUE, and returns its next
+// version. An empty value resets a setting to its default.
 func ApplySettings(agent []byte, settings []string) ([]byte, error) {
 	m := members{}
 	if err := json.Unmarshal(agent, &m); err != nil {

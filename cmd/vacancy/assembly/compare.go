@@ -17,8 +17,7 @@ const (
 	Remove = "remove"
 )
 
-// Change describes how a deployment changes a resource or another section of a template, such as
-// Outputs. The Type of a section is "".
+// Change is a change of a resource, or of another section of a template such as Outputs.
 type Change struct {
 	Verb       string   `json:"verb"`
 	Resource   string   `json:"resource"` // logical id of the resource, or name of the section
@@ -100,9 +99,8 @@ type Loss struct {
 
 func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Reason) }
 
-// immutableProperties maps each resource type that stores data to the properties that cannot change
-// in place: CloudFormation replaces the resource or refuses the change. The values are the defaults
-// of the properties.
+// immutableProperties maps each data resource type to the properties that CloudFormation cannot
+// change in place, and to their defaults.
 var immutableProperties = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
@@ -140,8 +138,6 @@ func ListLosses(before, after Template) []Loss {
 	return losses
 }
 
-// lossReason returns the reason why a data resource would be replaced or would lose a replica, or
-// "".
 func lossReason(before, after resource) string {
 	var names []string
 	for name, defaultValue := range immutableProperties[before.Type] {
@@ -164,7 +160,6 @@ func lossReason(before, after resource) string {
 	return ""
 }
 
-// changesKeyType reports whether the type of a key attribute changes, for a table or its indexes.
 func changesKeyType(before, after resource) bool {
 	newTypes := map[any]any{}
 	defs, _ := after.Properties["AttributeDefinitions"].([]any)

@@ -1,8 +1,5 @@
-// Package cache manages the directory for everything that this project downloads or builds once per
-// machine: the CDK's command line, LocalStack, DynamoDB Local and tools of the tests.
-//
-// An install in the cache is either complete or absent, even if several processes install it
-// concurrently or are killed.
+// Package cache manages the directory for programs that are downloaded once per machine. An install
+// is complete or absent, even if its process is killed.
 package cache
 
 import (
@@ -18,7 +15,6 @@ import (
 )
 
 func Dir(getenv func(string) string) (string, error) {
-	// Dir does not create the directory.
 	if dir := getenv("VACANCY_CACHE"); dir != "" {
 		return filepath.Abs(dir) // programs in the cache run in other directories
 	}
@@ -29,25 +25,18 @@ func Dir(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "vacancy"), nil
 }
 
-// Install describes content that the cache installs.
 type Install struct {
-	Name string
-	// Version is the version of the content or of the files that Build uses. Different versions are
-	// separate installs.
+	Name    string
 	Version string
-	// MarkerFile is a file that exists in a complete install. If it is "", an install is
-	// complete if its directory exists.
+	// MarkerFile is a file that exists only in a complete install.
 	MarkerFile string
-	// Build fills an empty directory, which is renamed afterwards.
-	Build func(folder string) error
+	Build      func(folder string) error
 }
 
-// lockPollInterval is the interval between two attempts to lock.
 const lockPollInterval = 50 * time.Millisecond
 
-// EnsureIn returns the install's directory in a cache, NAME-VERSION, and builds it if it does not
-// exist. If another goroutine or process builds the same install, EnsureIn waits for it until ctx
-// ends. Errors of Build are returned unchanged.
+// EnsureIn returns the install's directory, and builds it if it does not exist. If another process
+// is building it, EnsureIn waits.
 func (i Install) EnsureIn(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
 	if i.isComplete(folder) {
@@ -74,12 +63,12 @@ func (i Install) isComplete(folder string) bool {
 
 func (i Install) build(cache, folder string) error {
 	tempPrefix := i.Name + "-building-"
-	// The lock is held, so these directories were left by processes that were killed.
+	// The lock is held, so these directories were left by killed processes.
 	leftovers, err := filepath.Glob(filepath.Join(cache, tempPrefix+"*"))
 	if err != nil {
 		return err
 	}
-	// A directory without its marker file was modified by hand or left by a full disk.
+	// A full disk may leave a directory without its marker file.
 	for _, dir := range append(leftovers, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err

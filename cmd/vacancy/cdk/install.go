@@ -17,13 +17,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Major versions of Node. The CDK still runs on Node 20, although Node 20 is no longer supported.
+// The CDK still runs on Node 20, which is no longer supported.
 const (
 	MinNodeMajor         = 20
 	RecommendedNodeMajor = 22
 )
 
-// scriptPath is the path of CDK's entry point in an install.
 var scriptPath = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
 
 var (
@@ -33,13 +32,9 @@ var (
 	packageLockJSON []byte
 )
 
-// Install installs the pinned command line in the cache directory dir. If it is already installed,
-// Install returns at once. npm downloads it once (about 10 MB) and checks its digest. The name of
-// the directory contains a digest of package.json and package-lock.json, so each version has its
-// own install. If Install must download, it writes a line to progress.
-//
-// The error is of kind NotFound, with instructions, if Node or npm is missing or Node is older than
-// version 20. The kind is Unavailable if npm cannot download.
+// Install installs the pinned command line in the cache directory dir. The error is of kind
+// NotFound if Node or npm is missing or Node is too old, and of kind Unavailable if npm cannot
+// download.
 func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) {
 	node, err := findNode(ctx)
 	if err != nil {

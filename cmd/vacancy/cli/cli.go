@@ -25,8 +25,7 @@ import (
 type Seams = kit.Seams
 
 // Run runs one command line and returns its exit code, which is one of problem.ExitCodes. env has
-// the form of os.Environ. An interrupt cancels the command, and a second interrupt ends the
-// process. Programs set only Program and OpenCloud in s; tests may set all Seams.
+// the form of os.Environ. Programs set only Program and OpenCloud in s.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	return s.Run(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }

@@ -21,7 +21,6 @@ import (
 // nameCompleter completes names that are stored on this machine or on a host.
 type nameCompleter struct{ *kit.App }
 
-// registerCompletion registers the completion of names: vacants of the host, identities and stages.
 func registerCompletion(a *kit.App, root *cobra.Command) {
 	n := nameCompleter{a}
 	for _, c := range root.Commands() {
@@ -63,7 +62,6 @@ func registerCompletion(a *kit.App, root *cobra.Command) {
 	}
 }
 
-// flagCompletions completes flags of several commands whose values come from a table.
 var flagCompletions = map[string]cobra.CompletionFunc{"substrate": completeSubstrates, "scope": completeList(billing.Scopes())}
 
 func completeSubstrates(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -63,8 +63,6 @@ func checkHelpTopics(root *cobra.Command) {
 	}
 }
 
-// rootHelp returns the help of root: the commands that a new user needs, and the topics of the
-// other commands.
 func rootHelp(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  vacancy [command]\n\nExamples:\n%s\n\n%s\n", root.Long, root.Example, groups[0].Title)

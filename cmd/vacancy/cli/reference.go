@@ -36,9 +36,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// referenceTopic returns the topic "vacancy help reference", which prints the tables from which
-// commands, settings, operations and errors are built. The text is built on demand, because it
-// names all commands.
+// referenceTopic returns the topic "vacancy help reference". Its text is built on demand, because
+// it names all commands.
 func referenceTopic(root *cobra.Command) *cobra.Command {
 	topic := &cobra.Command{Use: "reference", Short: "All commands, settings, operations, errors, documents and limits"}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) {

@@ -18,7 +18,7 @@ func exitCodesTopic() *cobra.Command {
 		codes[exit] = append(codes[exit], k.String())
 	}
 	var b strings.Builder
-	b.WriteString("A command ends with one of these codes. With --json an error also carries the\nword in its member \"code\".\n")
+	b.WriteString("A command exits with one of these codes. With --json, an error also has one of\nthe words below in its member \"code\".\n")
 	for _, e := range problem.ExitCodes() {
 		fmt.Fprintf(&b, "\n%5d  %s\n", e.Code, e.Meaning)
 		if len(codes[e.Code]) > 0 {
@@ -31,76 +31,80 @@ func exitCodesTopic() *cobra.Command {
 func agentContractTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-contract",
-		Short: "What a host sends to an agent, and what it takes as an answer",
-		Long: `An agent is an HTTP endpoint. "vacancy new" writes one, and "vacancy agents check URL" checks
-one against this contract.
+		Short: "The requests that a host sends to an agent, and the answers that it accepts",
+		Long: `An agent is an HTTP endpoint. "vacancy new" creates an agent, and "vacancy agents check URL" checks
+an agent against this contract.
 
-The host sends POST with Content-Type: application/json and these members:
+The host sends POST requests with Content-Type: application/json and these members:
 
     message     the text, at most 256 KiB
-    caller      the id of the caller, 64 hex digits; its signature has been verified
-    vacant      the id of the vacant that is called
-    context_id  the caller's thread, a string, or null
-    files       for an agent whose file declares "input", the files of the message: a list of
-                {"name": "a.png", "media_type": "image/png", "data": base64}, or {"url": "..."}.
-                A url comes from the caller, and the host has not fetched it. It is https and
-                contains no private address, but its host name may resolve to one: check the
-                address that you connect to. Each file has a line in message
-    history     with memory, the earlier messages of the thread, the oldest first: a list of
-                {"role": "caller" or "agent", "text": "..."}. A turn with "claimed" has the
-                role caller, because an OpenAI client sent it and nobody verified it;
-                claimed is the role that the client gives: user, assistant, system, developer
-    id          the hash of the call, 64 hex digits; zeros if the host itself asks
-    deadline_ms how many milliseconds the host waits for the answer
+    caller      the id of the caller, 64 hex digits. The host has verified the caller's signature
+    vacant      the id of the called vacant, 64 hex digits
+    context_id  the id of the caller's conversation, a string, or null
+    files       the files of the message, if the agent's file declares "input". Each file is
+                {"name": "a.png", "media_type": "image/png", "data": base64} or {"url": "..."},
+                and has a line in message.
+                The caller chose the url, and the host has not fetched it. It is an https URL
+                without a private address, but its host name may resolve to a private address:
+                check the address before you connect
+    history     the earlier messages of the conversation, oldest first, if the agent has memory:
+                a list of {"role": "caller" or "agent", "text": "..."}. A message with the member
+                "claimed" comes from an OpenAI client. Its role is caller, because the host
+                cannot verify who wrote it. The value of "claimed" is the role in the client's
+                request: user, assistant, system or developer
+    id          the hash of the call, 64 hex digits. It is all zeros if the host itself asks
+    deadline_ms the number of milliseconds for which the host waits for the answer
 
-Ignore members that you do not know: later versions may add some. The request has no key.
+Ignore unknown members, because later versions may add members. The request contains no key.
 
-A web page in a browser on the same machine can send requests to an agent, too. Refuse another
-Content-Type, and, if the agent has no secret, a request with Origin or with a Host that is not
-a name of the machine, such as 127.0.0.1:9000: pages cannot avoid both. The programs of "vacancy
-new" do so, and "vacancy watch" gives a program a secret, as AGENT_SECRET in its environment.
+Web pages in a browser on the agent's machine can also send requests to the agent. To keep them
+out, reject requests with another Content-Type. An agent without a secret should also reject
+requests with an Origin header, and requests whose Host header is not a name of the machine, such
+as 127.0.0.1:9000. The programs of "vacancy new" do this. "vacancy watch" gives its program a
+secret in the environment variable AGENT_SECRET.
 
-If the agent has a secret ("vacancy secret set NAME --for HOST", "secret: NAME" in its
+If the agent has a secret ("vacancy secret set NAME --for HOST" and "secret: NAME" in its
 file), the host signs each request:
 
     Vacancy-Signature: t=1790000000,v1=<64 hex digits>
 
-t is the Unix time. v1 is the HMAC-SHA256 of t, a full stop and the request body, with the
-secret as the key. Answer 401 if the signature is missing or wrong, or if t is more than
-five minutes off.
+t is the Unix time. v1 is the HMAC-SHA256 of t, a full stop and the request body. The key of the
+HMAC is the secret. Answer 401 if the signature is missing or wrong, or if t differs from the
+current time by more than five minutes.
 
-The answer has status 200 and either
+The answer has status 200 and one of these types:
 
-    Content-Type: application/json and a body {"text": "..."}; other members are ignored, but
-        "usage": {"input_tokens": 12, "output_tokens": 7, "cached_tokens": 0} is recorded
-    Content-Type: text/plain and the text itself, in UTF-8
-    Content-Type: text/event-stream and events delta, thought and ask with data {"text": "..."},
-        usage with data as above, and at the end done, or error; an answer without done
-        has failed. Callers that stream get each piece as soon as it arrives
+    application/json   the body {"text": "..."}. The host records the member
+                       "usage": {"input_tokens": 12, "output_tokens": 7, "cached_tokens": 0}
+                       and ignores all other members
+    text/plain         the text itself, in UTF-8
+    text/event-stream  the events delta, thought and ask with the data {"text": "..."}, the event
+                       usage with the data above, and at the end done or error. If the stream
+                       ends without done, the call fails. Callers that stream get each piece at once
 
-with at most 300 KB of text, within 25 s (23 s for the agent), or within the time of "vacancy
-update NAME work=5m", 14 minutes at most. Redirects are not followed, and no proxy is used.
+The text has at most 300 KB. It must arrive within 25 s (23 s for the agent), or within the time
+set by "vacancy update NAME work=5m", which is at most 14 minutes. The host follows no redirects
+and uses no proxy.
 
-To ask its caller a question, an agent adds "state": "input-required" to "text", or sends the event
-ask. The task then waits ("vacancy task answer", the tool answer_task, or the next A2A message of
-the task). The reply is the next message in the same context_id; agents with memory also get the
-question in history.
+To ask its caller a question, an agent adds "state": "input-required" to "text", or sends the
+event ask. The task then waits for an answer: "vacancy task answer", the tool answer_task, or the
+next A2A message of the task. The reply is the next message with the same context_id. Agents with
+memory also find the question in history.
 
-A Lambda function ("lambda:ARN", on AWS) gets the same request as its event, without a
+A Lambda function ("lambda:ARN", on AWS) gets the same members as its event, without a
 signature, and returns the object {"text": "...", "state": "...", "usage": {...}}.
 
-Any other answer is a failure of the vacant. The caller gets only the kind of the failure. The
-operator reads the first 500 bytes of the answer in "vacancy logs --failed"; text that looks
-like a secret is removed.
+Every other answer is an error. The caller gets only one of these words. The operator finds the
+first 500 bytes of the answer in "vacancy logs --failed", without text that looks like a secret.
 
-    refuses the connection for 2 s, 408, 5xx       substrate_unavailable
+    connection refused for 2 s, 408, 5xx           substrate_unavailable
     429                                            substrate_busy
     another status, media type or form             substrate_misconfigured
     more than 300 KB                               substrate_too_large
-    no answer in time                              deadline
+    no answer before the deadline                  deadline
 
-Calls of one caller come one after the other, calls of different callers at the same time. The
-host does not repeat a call that failed; the caller may send a new one.
+The host sends the calls of one caller one after the other, and the calls of different callers
+concurrently. It does not retry a failed call; the caller may send a new one.
 `,
 	}
 }
@@ -109,8 +113,8 @@ func agentFilesTopic() *cobra.Command {
 	return &cobra.Command{
 		Use:   "agent-files",
 		Short: "The settings of an agent file",
-		Long: `An agent is a Markdown file NAME.md: settings in YAML between two lines of ---, and then the
-instructions for its model.
+		Long: `An agent is a Markdown file NAME.md. It begins with settings in YAML between two lines of ---.
+The rest of the file is the instructions for the model.
 
     ---
     description: Answers letters
@@ -120,85 +124,89 @@ instructions for its model.
     ---
     You answer letters of customers. Be brief.
 
-"vacancy create --from FILE" hosts it, "vacancy agents import DIR|FILE" a folder of them, and
-"vacancy update NAME --from FILE" makes its next version.
+"vacancy create --from FILE" hosts an agent. "vacancy agents import DIR|FILE" hosts a folder of
+agents. "vacancy update NAME --from FILE" publishes a new version of an agent.
 
-    description       what it can do; the vacant's capability, unless --capability is given
+    description       a description of the agent; the default of --capability
     provider          anthropic, bedrock (on AWS), gemini, mistral, ollama, openai, http (a
-                      program), lambda (on AWS), mcp, echo, or mock (default: openai with a
-                      base_url, else the provider of a known model name such as
-                      claude-opus-4-6, else ollama)
-    base_url          the server of a model or of mcp, such as http://127.0.0.1:8000/v1
-                      (default: the provider's); for http the whole URL
-    model             the model's name; of mcp the tool that answers, of lambda the ARN
-    tier              instead of a model: HIGH, MEDIUM (default) or LOW selects the provider's
-                      model from "vacancy models"; the provider may come from --substrate
-    secret            the name of the secret for the server ("vacancy secret set"); anthropic,
-                      gemini, mistral and openai without a base_url use their own name by default
-    fallback_model    the model that does a turn in which the main model is overloaded or
-                      fails; without it the main model is asked once more
-    budget            the budget of a call in dollars, for a paid model
-    daily_budget      the budget of a UTC day in dollars, for a paid model (default 1)
-    price             dollars per million tokens as IN/OUT or IN/OUT/CACHED (default: as in
-                      "vacancy models"); 0 for a free server that requires a secret. The
-                      operator pays for a tenant's model at Bedrock or with a secret: there
-                      the price counts only above the one in "vacancy models"
-    max_tokens        the maximum tokens of the model's answer in a turn; 1 to 1048576 (default:
-                      the server's, for a paid model 8192). The limit is lower if a budget
-                      leaves less; the log of the call then shows it
-    max_turns         the maximum number of turns of the model in a call; 1 to 64 (default 16)
-    timeout           seconds for a call, if that is less than the host allows
+                      program), lambda (on AWS), mcp, echo, or mock. The default is openai if
+                      base_url is set; otherwise the provider of a known model name such as
+                      claude-opus-4-6; otherwise ollama
+    base_url          the URL of the model's server or MCP server, such as
+                      http://127.0.0.1:8000/v1 (default: the provider's server). For http, it is
+                      the complete URL of the program
+    model             the name of the model; for mcp, the tool that answers; for lambda, the ARN
+    tier              HIGH, MEDIUM (default) or LOW: selects a model of the provider from
+                      "vacancy models". Use it instead of model
+    secret            the name of the secret for the server ("vacancy secret set"). The default
+                      for anthropic, gemini, mistral and openai without a base_url is the
+                      provider's name
+    fallback_model    the model that takes over if the main model is overloaded or fails.
+                      Without it, the main model is tried once more
+    budget            the maximum cost of a call in dollars, for a paid model
+    daily_budget      the maximum cost of a UTC day in dollars, for a paid model (default 1)
+    price             dollars per million tokens as IN/OUT or IN/OUT/CACHED (default: the price
+                      in "vacancy models"). Write 0 for a free server that requires a secret.
+                      If the operator pays for a tenant's model, a price below the one in
+                      "vacancy models" is ignored
+    max_tokens        the maximum number of tokens of an answer of the model, 1 to 1048576
+                      (default: the server's; for a paid model 8192). The host lowers the number
+                      if the rest of a budget is smaller, and records that in the call's log
+    max_turns         the maximum number of requests to the model in a call, 1 to 64 (default 16)
+    timeout           the maximum time of a call in seconds. It cannot exceed the host's limit
     effort            low, medium or high
-    output_format     text or json; with json the model is asked once more if its answer is not a
-                      JSON document
-    omit              members of requests that the model's server refuses, such as
-                      response_format or stream_options; a member that the server refuses by
-                      name is left out for an hour without this setting
-    memory            on or off: whether it gets the last 20 exchanges of the caller's
-                      thread (context id)
-    ask               on or off: whether a model has the tool ask_user, which asks the caller a
-                      question; the task waits for the answer ("vacancy task answer")
-    input             the media types of the files that it accepts with text, such as image/png or
-                      application/json, from A2A and OpenAI clients; an HTTP agent may take
-                      any, a model images (PNG, JPEG, WebP, GIF), JSON and text/...
-    vacants           vacants that it may ask: vacants of its tenant, or public vacants of this
-                      host; each is a tool vacant__NAME while the agent may call it
-    mcp_servers       MCP servers, as NAME: URL, whose tools it is offered: mcp__NAME__TOOL; at
-                      most 128 tools. The host leaves out tools whose schema models refuse, and
-                      servers that do not answer; "vacancy show" and the log of a call name
-                      them. With NAME: {url: URL, required: true} a call fails instead while the
-                      server does not answer
-    tools             the only tools that it may use; allowed_tools means the same
-    disallowed_tools  tools that it may not use in any case
-    allow             all substrates that may ever answer, each KIND or KIND:MODEL, for the card:
-                      a change among them needs no new card
-    mode              read-only or read-write (default read-only; for a task that the owner of
-                      the agent dispatches, read-write). A read-only agent has no tools that
+    output_format     text or json. If an answer should be JSON and is not, the host asks the
+                      model once more
+    omit              members of requests that the model's server rejects, such as
+                      response_format or stream_options. If the server names the member in its
+                      error, the host leaves it out for an hour without this setting
+    memory            on or off: the model gets the last 20 exchanges of the conversation
+                      (context id)
+    ask               on or off: the model has the tool ask_user, which asks the caller a
+                      question. The task waits for the answer ("vacancy task answer")
+    input             the media types of the files that the agent accepts with text from A2A and
+                      OpenAI clients, such as image/png. An HTTP agent may accept any type; a
+                      model accepts images (PNG, JPEG, WebP, GIF), JSON and text/...
+    vacants           vacants that the agent may ask: vacants of its tenant, or public vacants of
+                      this host. Each vacant that the agent may call is a tool vacant__NAME
+    mcp_servers       MCP servers, as NAME: URL. Their tools are named mcp__NAME__TOOL, at most
+                      128 in total. The host leaves out servers that do not answer, and tools
+                      whose schema models reject. "vacancy show" and the log of a call list
+                      them. With NAME: {url: URL, required: true}, a call fails if the server
+                      does not answer
+    tools             the tools that the agent may use (default: all). allowed_tools is the same
+    disallowed_tools  tools that the agent must not use
+    allow             the substrates that may answer, each KIND or KIND:MODEL. They are written
+                      on the card, so that a change among them needs no new card
+    mode              read-only or read-write (default: read-write for tasks that the agent's
+                      owner dispatches, otherwise read-only). A read-only agent has no tools that
                       change data (MCP tools without readOnlyHint), and writes files only
                       below .vault/
-    workspace         the workspace of its tasks' files (default main); see "vacancy files"
-    include_dirs      the folders of the workspace that it may read besides .vault/ and its
-                      lock_paths (default: all)
-    lock_paths        the files and folders that its tasks in mode read-write lock; see "vacancy
-                      locks". A task in mode read-only locks .vault/
-    tool_log          names: the log of a call has each tool's name, time and outcome; or texts:
-                      the host also stores the arguments and results of tools, at most 64 KiB
-                      a call, without text that looks like a secret, sealed and destroyed with
-                      the texts of the call ("vacancy show NAME --tools CALLER"). An answer that its
-                      caller cancels keeps no texts of tools
+    workspace         the workspace of the task's files (default main); see "vacancy files"
+    include_dirs      the folders of the workspace that the agent may read, in addition to
+                      .vault/ and its lock_paths (default: all)
+    lock_paths        the files and folders that a task locks in mode read-write. In mode
+                      read-only, a task locks .vault/. See "vacancy locks"
+    tool_log          names or texts. With names, the log of a call has the name, time and outcome
+                      of each tool. With texts, the host also stores the arguments and results of
+                      tools, at most 64 KiB per call. It removes text that looks like a secret,
+                      seals the rest, and destroys it together with the texts of the call
+                      ("vacancy show NAME --tools CALLER"). If a caller cancels an answer, the
+                      host stores no texts of its tools
 
-Lists may be texts with commas. --substrate KIND:MODEL overrides provider, base_url and model.
-PROVIDER/NAME.md next to NAME.md is the agent for that provider only. A setting that this host
-does not support is a warning; an unknown setting is an error.
+A list may be written as a text with commas. --substrate KIND:MODEL overrides provider, base_url
+and model. PROVIDER/NAME.md next to NAME.md replaces NAME.md for that provider. The command warns
+of settings that the host does not support, and rejects unknown settings.
 
-With --root DIR the model's instructions begin with .claude/CLAUDE.md of DIR and end with its
-.claude/rules/*.md. A line that begins with @PATH is replaced by that file, which is searched in
-the folder of the file with the line and then in DIR. No other file is read.
+With --root DIR, the instructions begin with DIR/.claude/CLAUDE.md and end with the files
+DIR/.claude/rules/*.md. A line that begins with @PATH is replaced by the file at PATH. The command
+searches it first in the folder of the file that contains the line, and then in DIR. It reads no
+other files.
 
-The mock answers with the message, or plays the script in a code block of the language mock:
-one event per line (thought: TEXT, text: TEXT, call: TOOL {"argument": "value"}, usage: IN OUT,
-wait: 200ms, fail: busy), and a line of --- between two turns. {input} is the message and
-{result} the results of the tools.
+The mock agent answers with the message. If the instructions contain a code block of the language
+mock, it plays that script: one event per line (thought: TEXT, text: TEXT,
+call: TOOL {"argument": "value"}, usage: IN OUT, wait: 200ms, fail: busy), and a line of ---
+between two turns. {input} stands for the message, and {result} for the results of the tools.
 `,
 	}
 }

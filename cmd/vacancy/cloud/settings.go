@@ -8,11 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadSettings returns the settings that a stage stores (see setting.OmitDefaults). They are nil if
-// the stage is not deployed, or if an earlier release deployed it without storing settings.
-// isDeployed distinguishes these cases. ReadSettings reads the stack "functions" first, because
-// CloudFormation updates it after the stack "data". If the first deployment failed after creating
-// "data", only "data" has the settings.
+// ReadSettings returns the settings that a stage stores, or nil if an earlier release stored none.
+// It reads the stack "functions" first, because a deployment updates it last.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
 		name := stage.FullName(stageName, short)

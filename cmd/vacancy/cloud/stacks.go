@@ -11,27 +11,24 @@ import (
 )
 
 type Stack struct {
-	ID      string // ARN; unlike Name, it also identifies a deleted stack
+	ID      string // ARN, which also identifies a deleted stack
 	Name    string
-	Status  string // CloudFormation's status, for example UPDATE_COMPLETE
+	Status  string
 	Reason  string
 	Outputs map[string]string
 }
 
-// Statuses of a stack.
 const (
 	statusReview     = "REVIEW_IN_PROGRESS" // a change set awaits a decision
-	statusRolledBack = "ROLLBACK_COMPLETE"  // the creation failed
+	statusRolledBack = "ROLLBACK_COMPLETE"
 	statusDeleted    = "DELETE_COMPLETE"
 )
 
 func (s Stack) IsBusy() bool {
-	// A change set that awaits a decision does not change the stack yet.
 	return strings.HasSuffix(s.Status, "_IN_PROGRESS") && s.Status != statusReview
 }
 
 func (s Stack) IsDeployed() bool {
-	// A stack whose creation failed has no resources.
 	return s.Status != "" && s.Status != statusReview && s.Status != statusRolledBack
 }
 
@@ -45,8 +42,8 @@ type Resource struct {
 
 type Event struct {
 	ID       string
-	Stack    string // name of the stack
-	Resource string // logical id; for the stack itself, the stack's name
+	Stack    string
+	Resource string
 	Type     string
 	Status   string
 	Reason   string
@@ -59,12 +56,10 @@ func (e Event) IsStackEvent() bool {
 
 func (e Event) IsFailure() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
-// cancelledReasons lists the reasons that CloudFormation gives for resources that failed only because
-// another resource failed. Such a reason does not name the cause.
+// cancelledReasons lists the reasons of resources that failed only because another resource failed.
 var cancelledReasons = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
-// FirstFailure returns the first real failure among the events of a change, which must be in order of
-// time. It returns false if no event is a real failure.
+// FirstFailure returns the first failure with its own cause. The events must be in order of time.
 func FirstFailure(events []Event) (Event, bool) {
 	var stackFailure Event
 	for _, e := range events {
@@ -75,21 +70,19 @@ func FirstFailure(events []Event) (Event, bool) {
 			return e, true
 		}
 		if stackFailure.ID == "" {
-			stackFailure = e // the stack's own reason is used if no resource has one
+			stackFailure = e
 		}
 	}
 	return stackFailure, stackFailure.ID != ""
 }
 
-// EventReader reads the events of stacks. It is for use by one goroutine.
+// EventReader is for use by one goroutine.
 type EventReader interface {
-	// Next returns the events since the previous Next in order of time. A stack that does not exist
-	// has no events.
+	// Next returns the events since the previous Next in order of time.
 	Next(ctx context.Context) ([]Event, error)
 }
 
-// AwaitStack waits until CloudFormation has finished with a stack. It passes each new event to show,
-// and returns the stack and all events. A deleted stack has the status DELETE_COMPLETE.
+// AwaitStack waits until CloudFormation has finished with a stack.
 func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, show func(Event)) (Stack, []Event, error) {
 	var history []Event
 	for {
@@ -100,7 +93,7 @@ func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, 
 		if err != nil {
 			return s, history, err
 		}
-		// Events are read after the status, so that the last ones are included.
+		// Read the events after the status, so that the last events are included.
 		events, err := reader.Next(ctx)
 		if err != nil {
 			return s, history, err
@@ -118,8 +111,7 @@ func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, 
 	}
 }
 
-// pollInterval is the interval between two polls. CloudFormation throttles frequent polls of several
-// stacks.
+// pollInterval is long because CloudFormation throttles frequent polls.
 const pollInterval = 2 * time.Second
 
 func LoadTemplates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {

@@ -13,48 +13,36 @@ import (
 )
 
 const (
-	// daysPerMonth is the average length of a month.
 	secondsPerDay = 86_400
 	daysPerMonth  = 30.4
 
-	// requestsPerConcurrency is Lambda's limit of requests per second for each unit of reserved
-	// concurrency. Lambda refuses further requests free of charge.
+	// requestsPerConcurrency is Lambda's limit of requests per second for each unit of reserved concurrency.
 	requestsPerConcurrency = 10
-	// maxPageBytes is the size in bytes of the largest card that a host accepts. Larger answers are
-	// read from the table of rows, so the throughput limit of that table bounds their cost.
-	maxPageBytes    = 32 << 10
-	maxRefusalBytes = 1 << 10
-	// maxQuietLinesPerSecond limits the log lines per second of an instance for requests that wrote no data.
-	// Failed requests and other requests are limited separately, so together they have twice the
-	// limit.
+	maxPageBytes           = 32 << 10
+	maxRefusalBytes        = 1 << 10
+	// maxQuietLinesPerSecond limits an instance's log lines for requests that wrote no data. Failed requests and other
+	// requests are limited separately.
 	maxQuietLinesPerSecond = 2 * obs.LimitedLinesPerSecond
-	// minUnitsPerCall is the minimum number of write units that a call uses in the table of rows.
-	minUnitsPerCall = 2
-	// Bytes per strongly consistent read unit and per write unit.
-	readUnitBytes  = 4 << 10
-	writeUnitBytes = 1 << 10
+	minUnitsPerCall        = 2
+	readUnitBytes          = 4 << 10
+	writeUnitBytes         = 1 << 10
 )
 
-// Bounds contains the assumptions of WorstDay in addition to the limits in the templates.
 type Bounds struct {
-	LineBytes   float64 `json:"line_bytes"` // longest log line
-	Vacants     float64 `json:"vacants"`    // hosted vacants that are called
-	Decryptions float64 `json:"openings"`   // decryptions of each key or secret per instance and day
-	// Parents is the number of vacants whose children all attempt to graduate (to become public),
-	// for each instance of the function message.
+	LineBytes   float64 `json:"line_bytes"`
+	Vacants     float64 `json:"vacants"`
+	Decryptions float64 `json:"openings"` // per key or secret, instance and day
+	// Parents is the number of vacants per instance of message whose children all attempt to graduate.
 	Parents  float64 `json:"parents"`
-	Attempts float64 `json:"attempts"` // attempts per day of all children of one parent
+	Attempts float64 `json:"attempts"` // per parent and day
 }
 
-// DefaultBounds returns the default assumptions. An instance caches a key for ten minutes, and so
-// decrypts it at most 144 times per day. The gate (the checks before a graduation) allows 96
-// attempts per day to all children of one parent. It allows 32 to a child whose parent is on
-// another host, so three such children count as one parent.
+// DefaultBounds returns the default assumptions. An instance caches a key for ten minutes, and so decrypts it at most
+// 144 times per day. The gate allows 96 attempts per day to the children of one parent.
 func DefaultBounds() Bounds {
 	return Bounds{LineBytes: 700, Vacants: 100, Decryptions: 144, Parents: 3, Attempts: 96}
 }
 
-// parentCount returns b.Parents for each instance of message. It assumes at least one instance.
 func (b Bounds) parentCount(s Shape) float64 {
 	instances := 1.0
 	if f, ok := s.Function(functions.Message.Name); ok && f.Reserved != nil {
@@ -63,15 +51,13 @@ func (b Bounds) parentCount(s Shape) float64 {
 	return b.Parents * instances
 }
 
-// Day is the cost of the worst day of a stage.
 type Day struct {
-	Lines []CostLine `json:"lines"`
-	USD   float64    `json:"usd"`
-	// Unbounded describes, in sentences, the costs that the stage's limits do not bound.
-	Unbounded []string `json:"not_bounded"`
+	Lines     []CostLine `json:"lines"`
+	USD       float64    `json:"usd"`
+	Unbounded []string   `json:"not_bounded"`
 }
 
-// WorstDay returns the highest cost of a day that the limits in the templates allow.
+// WorstDay returns the highest cost of a day that the stage's limits allow.
 func WorstDay(s Shape, l PriceList, b Bounds) Day {
 	var d Day
 	for _, f := range s.Functions {
@@ -111,7 +97,7 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		return
 	}
 	if f.OnRowChange {
-		return // only a changed or removed row starts it, and no function changes or removes rows
+		return // only changed rows start it, and no function changes rows
 	}
 	if f.RunsPerDay > 0 && !f.URL { // requests may start a function with a URL all day
 		busySeconds := min(f.RunsPerDay*f.TimeoutSeconds, *f.Reserved*secondsPerDay)
@@ -161,7 +147,6 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		return
 	}
 	if s.Edge {
-		// Transfer to CloudFront is free. CloudFront's own price is listed separately.
 		return
 	}
 	pageBytes, assumption := float64(maxRefusalBytes), "every request without the operator's key is refused"
@@ -172,34 +157,29 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		"%s bytes x "+rateFormula, formatNumber(pageBytes), *f.Reserved, requestsPerConcurrency))
 }
 
-// gatewayKeys counts the two payment keys and the key that signs receipts and bookings.
+// gatewayKeys counts two keys for payments, and the key for receipts and bookings.
 const gatewayKeys = 3
 
-// requestsPerMessage is the number of SQS requests for a message: to send, receive and delete it.
+// requestsPerMessage counts sending, receiving and deleting a message.
 const requestsPerMessage = 3
 
-// waitingLines is the number of waiting lines in an instance: one for accounts, and one for other
-// callers. A message waits in its line while the limit of running turns prevents its turn from
-// starting.
+// waitingLines counts a line for accounts and a line for other callers. Messages wait in a line while too many turns
+// run.
 const waitingLines = 2
 
-// requestsPerRetry is the number of SQS requests for each retry of a waiting message: to receive
-// it, and to hide it again.
+// requestsPerRetry counts receiving a message and hiding it again.
 const requestsPerRetry = 2
 
-// pushBytesPerUnit is the maximum number of bytes of push notifications for each write unit of the
-// table docs. A task sends notifications of at most push.MaxTaskBytes. It writes its texts and, for
-// each attempt to send, three documents in one transaction. limits_test.go checks the ratio.
+// pushBytesPerUnit is the maximum number of bytes of push notifications per write unit of docs. limits_test.go checks
+// it.
 const pushBytesPerUnit = 4200
 
-// DocsUnitsPerTurn is the number of write units of the table docs for a background turn that fails
-// because it could not start in time. Other turns write more. A test counts the units.
+// DocsUnitsPerTurn is the number of write units of docs for a background turn that could not start in time. Other turns
+// write more.
 const DocsUnitsPerTurn = 12
 
-// messageRates returns the maximum numbers of queue messages per second. Each background turn is
-// one task. A turn with a push configuration also sends a notice when it begins and when it ends.
-// The write limit of docs bounds the numbers of these tasks and notices. While a turn runs, a
-// further notice checks each of its push configurations, at most once per push.FirstCheckInterval.
+// messageRates returns the maximum numbers of queue messages per second. A task is a background turn, and a notice
+// concerns push notifications.
 func messageRates(s Shape) (tasks, notices float64) {
 	const noticesPerTurn, pushedTurnDocs = 2, 6
 	for _, t := range s.Tables {
@@ -216,8 +196,6 @@ func messageRates(s Shape) (tasks, notices float64) {
 	return tasks, notices
 }
 
-// addGateStep adds the cost of a function that the gate's state machine starts, at most once for each
-// attempt to graduate. The gate limits the attempts.
 func (d *Day) addGateStep(f Function, s Shape, l PriceList, b Bounds) {
 	parents := b.parentCount(s)
 	attempts := parents * b.Attempts
@@ -253,10 +231,8 @@ func (d *Day) addTable(t Table, l PriceList) {
 	addLine("read", ReadUnits, t.ReadLimit)
 }
 
-// addDataCosts adds the costs of a day's reads and writes other than request units: notifications, log
-// lines of requests that write, storage and its backup, and data transfer.
 func (d *Day) addDataCosts(s Shape, l PriceList, b Bounds) {
-	var writtenBytes, readBytes float64 // bytes per second
+	var writtenBytes, readBytes float64
 	lineRate, docsUnits := 0.0, 0.0
 	for _, t := range s.Tables {
 		if t.IsIndex || t.ReadLimit == nil || t.WriteLimit == nil {
@@ -285,12 +261,11 @@ func (d *Day) addDataCosts(s Shape, l PriceList, b Bounds) {
 	}
 }
 
-// keyPeriodsPerDay is the number of five-minute periods per day. A service that uses a key sends
-// KMS one request in each period.
+// keyPeriodsPerDay counts five-minute periods. A service that uses a key sends KMS one request in each period.
 const keyPeriodsPerDay = secondsPerDay / 300
 
-// keyRequestCost prices the KMS requests of DynamoDB and CloudWatch Logs for the key that encrypts the
-// tables and the functions' logs. periods is the sum of keyPeriodsPerDay over all functions.
+// keyRequestCost prices the KMS requests of DynamoDB and CloudWatch Logs. periods is the sum of keyPeriodsPerDay over
+// all functions.
 func keyRequestCost(s Shape, l PriceList, label string, periods float64) CostLine {
 	tables := 0
 	for _, t := range s.Tables {
@@ -302,8 +277,7 @@ func keyRequestCost(s Shape, l PriceList, label string, periods float64) CostLin
 		"%s x (%d tables + 1 log)", formatNumber(periods), tables)
 }
 
-// Requests to the bucket per run of indexer. A run writes an archive and a manifest, and lists old
-// archives, which is priced like a write. It reads the current manifest.
+// A run of indexer writes an archive and a manifest, lists archives (priced like a write) and reads the manifest.
 const (
 	blobWritesPerIndex = 3
 	blobReadsPerIndex  = 1

@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ParseTemplates reads the templates of a stage's stacks, in any order. The templates determine the
-// parts of the stage, and the limits and budgets that its operator chose. All other properties of a
-// function come from the table in package functions.
+// ParseTemplates reads the templates of a stage's stacks, in any order. Properties that the
+// operator cannot choose come from package functions.
 func ParseTemplates(templates ...[]byte) (Shape, error) {
 	var s Shape
 	for i, b := range templates {
@@ -92,8 +91,7 @@ func (s *Shape) readFunction(r resource) error {
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
 	f, ok := functions.Find(name)
 	if !ok {
-		// A function of another release is not in the table of package functions, so its memory is
-		// unknown.
+		// A function of another release is not in package functions, so its memory is unknown.
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
 		return nil
 	}
@@ -116,7 +114,6 @@ func (s *Shape) readFunction(r resource) error {
 	return nil
 }
 
-// throughputLimits contains the throughput limits of a table, a replica or an index.
 type throughputLimits struct {
 	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
 	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`

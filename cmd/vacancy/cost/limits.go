@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits contains a stage's limits by name: the reserved concurrency of functions, and the
-// throughput limits of tables in request units per second.
+// Limits contains a stage's limits by name: reserved concurrency of functions, and request units
+// per second of tables.
 type Limits map[string]int
 
-// Names of the tables' limits. The limits of functions have the functions' names.
+// Limits of tables; the limit of a function has the function's name.
 const (
 	RowsWrites  = "rowsWrites"
 	RowsReads   = "rowsReads"
@@ -26,23 +26,20 @@ const (
 	DocsReads   = "docsReads"
 	IndexWrites = "indexWrites"
 	IndexReads  = "indexReads"
-	// Limits of the S3 objects of workspace files that all instances together write and read per
-	// second.
+	// Limits of workspace objects per second, for all instances together.
 	ObjectWrites = "objectWrites"
 	ObjectReads  = "objectReads"
 )
 
-// LimitOptions contains the choices that determine a stage's limits.
 type LimitOptions struct {
-	WorstDay       float64 // USD that a day may cost with the limits
-	Region         string  // Region of the prices; see RegionPrices
-	ExplicitLimits Limits  // limits that are set explicitly
+	WorstDay       float64 // USD
+	Region         string
+	ExplicitLimits Limits
 
 	Edge, WAF, Dashboard, X86, SoftwareKey bool
 }
 
-// share is a part of the worst day's cost. It determines the limit of a function, or the number of
-// calls per second. Each share first gets its minimum. It then gets as many more units as its
+// share is a part of the worst day's cost. It first gets its minimum, and then the units that its
 // percentage of the remaining money buys.
 type share struct {
 	name    string
@@ -50,22 +47,20 @@ type share struct {
 	percent float64
 }
 
-// callsShare is the name of the share for calls, from which the tables' limits are derived.
+// callsShare determines the tables' limits.
 const callsShare = "calls"
 
-// minQueueConcurrency is the minimum concurrency that Lambda accepts for the trigger of a queue.
 const minQueueConcurrency = 2
 
-// SplitWorkerInstances divides the instances of worker into those that run turns and those that
-// push events.
+// SplitWorkerInstances divides worker's instances into those that run turns and those that push
+// events.
 func SplitWorkerInstances(instances int) (tasks, pushes int) {
 	pushes = max(minQueueConcurrency, instances/4)
 	return max(minQueueConcurrency, instances-pushes), pushes
 }
 
-// maxThinkInstances returns the maximum limit of the function think, given the limit of message. An
-// instance of message may wait for an instance of think. Two instances of message should remain for
-// other calls.
+// maxThinkInstances leaves two instances of message for other calls, because an instance of message
+// may wait for an instance of think.
 func maxThinkInstances(message int) int { return max(1, message-2) }
 
 func listShares() []share {
@@ -78,22 +73,18 @@ func listShares() []share {
 	return list
 }
 
-// tableLimits contains the minimum of each table limit, and the units per second for each call per
-// second. A call writes two units of rows and reads two. The registry and graduations also read
-// rows. A call reads two units of docs, and public reads may use as many. Publications, which write
-// docs and their index, are fewer than calls. The limit of docs allows fewer priced calls, which
-// write five units, and fewer A2A tasks, which write six.
+// tableLimits contains the units per second for each call per second. It assumes that few calls are
+// priced or are tasks.
 var tableLimits = []struct {
 	name    string
-	ofACall float64 // units for each call
-	least   int     // minimum limit
+	ofACall float64 // per call
+	least   int
 }{
 	{RowsWrites, 2, 2}, {RowsReads, 2.4, 3}, {DocsWrites, 1, 8}, {DocsReads, 4, 5}, {IndexWrites, 0.4, 1}, {IndexReads, 0.8, 1},
-	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4}, // few calls write or read files
+	{ObjectWrites, 0.02, 1}, {ObjectReads, 0.1, 4},
 }
 
-// ObjectShare returns the number of objects that one instance may write or read per second: its
-// share of the named limit. The result is at least 0.001.
+// ObjectShare returns one instance's share of the named limit, at least 0.001.
 func (l Limits) ObjectShare(limit string) float64 {
 	instances := max(1, l[functions.Agent.Name]+l[functions.Worker.Name]+l[functions.Admin.Name])
 	return max(1, math.Floor(1000*float64(l[limit])/float64(instances))) / 1000
@@ -114,7 +105,7 @@ func (o LimitOptions) buildLimits(shareCounts map[string]int) Limits {
 
 func LimitNames() []string { return slices.Sorted(maps.Keys(LimitOptions{}.buildLimits(nil))) }
 
-// Default quotas of Lambda and DynamoDB.
+// Default quotas of AWS.
 const (
 	maxConcurrency = 1000
 	maxUnits       = 40_000
@@ -131,8 +122,8 @@ func isTableLimit(name string) bool {
 	return strings.HasSuffix(name, "Reads") || strings.HasSuffix(name, "Writes")
 }
 
-// DeriveLimits divides options.WorstDay among the shares, at the prices of options.Region. If
-// WorstDay is too low, the error is of kind Invalid and names the minimum.
+// DeriveLimits divides options.WorstDay among the shares. The error is of kind Invalid if WorstDay
+// is too low.
 func DeriveLimits(options LimitOptions) (Limits, error) {
 	prices, shareCounts := RegionPrices(options.Region), map[string]int{}
 	for _, s := range listShares() {
@@ -146,8 +137,7 @@ func DeriveLimits(options LimitOptions) (Limits, error) {
 		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(minCost), prices.Region, minCost),
 			fmt.Sprint(options.WorstDay))
 	}
-	// The price of one unit of a share is measured over a hundred units, because the rounding of
-	// limits distorts the price of a single unit.
+	// The rounding of limits distorts the price of a single unit.
 	const sampleUnits = 100
 	derived := maps.Clone(shareCounts)
 	for _, s := range listShares() {
@@ -159,7 +149,7 @@ func DeriveLimits(options LimitOptions) (Limits, error) {
 		}
 	}
 	derived[functions.Think.Name] = min(derived[functions.Think.Name], maxThinkInstances(derived[functions.Message.Name]))
-	// The limits are rounded, so their cost may be slightly below or above the worst day.
+	// The limits are rounded, so their cost may differ from the worst day.
 	for shareCounts = derived; dayCost() <= options.WorstDay && shareCounts[callsShare] < maxUnits; {
 		shareCounts[callsShare]++
 	}
@@ -181,7 +171,6 @@ func DeriveLimits(options LimitOptions) (Limits, error) {
 }
 
 func ParseLimits(text string) (Limits, error) {
-	// The text is, for example, message:8,rowsWrites:100.
 	limits := Limits{}
 	var errs []error
 	for pair := range strings.SplitSeq(text, ",") {
@@ -234,8 +223,6 @@ func (l Limits) ReservedConcurrency() (n int) {
 	return n
 }
 
-// plannedShape returns the shape that the templates of a stage with limits l will have. A test
-// compares it with the templates.
 func (o LimitOptions) plannedShape(l Limits) Shape {
 	s := Shape{Keys: 3, Alarms: countAlarms(), Edge: o.Edge, Transitions: gateTransitions}
 	if o.SoftwareKey {

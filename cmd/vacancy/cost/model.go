@@ -2,28 +2,25 @@ package cost
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 
-// CallModel contains the units (request units, bytes, milliseconds) that the estimate assumes for a
-// call. Tests count them in a real call.
+// CallModel contains the assumptions about a call. Tests compare them with a real call.
 type CallModel struct {
-	WriteUnits float64 `json:"write_units"` // the request row and the response row
-	// ReadUnits covers the vacant's record, the list of revocations and the tips of both streams.
+	WriteUnits float64 `json:"write_units"`
+	// ReadUnits covers the vacant's record, revocations and two tips.
 	ReadUnits float64 `json:"read_units"`
-	LineBytes float64 `json:"line_bytes"` // log line of a call
-	// BilledMS is the billed time of a warm call: three round trips and CPU time.
+	LineBytes float64 `json:"line_bytes"`
+	// BilledMS is the time of a warm call.
 	BilledMS     float64 `json:"billed_ms"`
-	AnswerBytes  float64 `json:"answer_bytes"` // answer with headers
-	RequestBytes float64 `json:"ask_bytes"`    // request with headers
-	ColdShare    float64 `json:"cold_share"`   // share of calls that start an instance
-	ColdMS       float64 `json:"cold_ms"`      // billed time of a start
-	ColdKMS      float64 `json:"cold_kms"`     // KMS requests of a cold call
-	// ColdReads is the number of additional read units of a cold call for the text key, which an
-	// instance caches.
+	AnswerBytes  float64 `json:"answer_bytes"`
+	RequestBytes float64 `json:"ask_bytes"`
+	ColdShare    float64 `json:"cold_share"` // share of calls that start an instance
+	ColdMS       float64 `json:"cold_ms"`
+	ColdKMS      float64 `json:"cold_kms"`
+	// ColdReads covers the text key.
 	ColdReads float64 `json:"cold_reads"`
-	RowBytes  float64 `json:"row_bytes"` // size of a row in the table
+	RowBytes  float64 `json:"row_bytes"`
 }
 
-// DefaultModel returns the model of a call with texts of 64 bytes to a host that has cached no data
-// about the caller and the vacant.
+// DefaultModel returns the model of a call with texts of 64 bytes to a host with empty caches.
 func DefaultModel() CallModel {
 	return CallModel{
 		WriteUnits: 2, ReadUnits: 4, LineBytes: 500, BilledMS: 15, AnswerBytes: 1250, RequestBytes: 1300,
@@ -34,11 +31,9 @@ func DefaultModel() CallModel {
 // logOverhead is the number of bytes that CloudWatch Logs adds to each event.
 const logOverhead = 26
 
-// callsUnit is the unit in most formulas.
 const callsUnit = "calls"
 
 func (m CallModel) CallCosts(s Shape, l PriceList, n float64, edge bool) []CostLine {
-	// If edge is true, the calls go through CloudFront, and otherwise to the Function URL.
 	f, ok := s.Function(functions.Message.Name)
 	if !ok {
 		f = Function{MemoryMB: functions.Message.MemoryMB, Arm: true}
@@ -86,7 +81,7 @@ func computeItem(f Function) Item {
 func memoryGB(f Function) float64 { return float64(f.MemoryMB) / 1024 }
 
 func (m CallModel) RowStorageCosts(l PriceList, n float64) []CostLine {
-	// The rows of a call are never deleted, so their cost recurs each month.
+	// Rows are never deleted, so their cost recurs each month.
 	gb := n * 2 * m.RowBytes / gib
 	return []CostLine{
 		l.newLine("rows kept", TableStorage, gb, "rows are never deleted", "2 rows x %s bytes x %s %s / 2^30", formatNumber(m.RowBytes), formatNumber(n), callsUnit),
@@ -94,8 +89,8 @@ func (m CallModel) RowStorageCosts(l PriceList, n float64) []CostLine {
 	}
 }
 
-// Metrics per stage and function. Each handler has calls, ms, failed and refused. Message also has
-// trips, wcu and rcu. The stage also has tampered and canaries.
+// Each handler has calls, ms, failed and refused; message also has trips, wcu and rcu. A stage has
+// tampered and canaries.
 const (
 	metricsPerFunction = 4
 	messageMetrics     = 3
@@ -126,9 +121,7 @@ func MonthlyCosts(s Shape, l PriceList) []CostLine {
 	return lines
 }
 
-// ScheduledRunCosts returns the monthly cost of scheduled runs that find nothing to do. It omits
-// functions whose row in package functions has no Idle cost. WorstDay does not add these costs,
-// because it already includes the limits of the functions and tables.
+// ScheduledRunCosts returns the monthly cost of scheduled runs that find no work.
 func ScheduledRunCosts(s Shape, l PriceList) (lines []CostLine) {
 	for _, row := range functions.All() {
 		f, ok := s.Function(row.Name)
@@ -154,7 +147,6 @@ func ScheduledRunCosts(s Shape, l PriceList) (lines []CostLine) {
 }
 
 func MonthlyMetricCosts(s Shape, l PriceList) []CostLine {
-	// This is the additional monthly cost if every handler is used in every hour.
 	handlers := s.countHandlers()
 	if handlers == 0 {
 		return nil
@@ -164,15 +156,13 @@ func MonthlyMetricCosts(s Shape, l PriceList) []CostLine {
 		"%d for each of %d handlers, and %d", metricsPerFunction, handlers, messageMetrics+tamperMetrics)}
 }
 
-// zipBytes is the average size of a function's zip file. tests/lambda limits each size.
+// zipBytes is an average; tests/lambda limits each size.
 const zipBytes = 8 << 20
 
-// pollsPerMinute is the number of times per minute that Lambda polls an empty queue: five pollers
-// poll for 20 seconds each.
+// pollsPerMinute is the rate of Lambda's five pollers, which poll for 20 seconds each.
 const pollsPerMinute = 15
 
 func (s Shape) countHandlers() (n int) {
-	// The functions that log calls include think and worker.
 	for _, f := range s.Functions {
 		if f.URL || f.Invoked || f.Queued {
 			n++

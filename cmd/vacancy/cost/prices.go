@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Item names a price.
 type Item string
 
 const (
@@ -33,7 +32,7 @@ const (
 	Secrets           Item = "secrets"
 	BlobStorage       Item = "s3-storage"
 	BlobReads         Item = "s3-reads"
-	BlobWrites        Item = "s3-writes" // writes and listings
+	BlobWrites        Item = "s3-writes" // includes listings
 	TransferOut       Item = "transfer-out"
 	EdgeRequests      Item = "cloudfront-requests"
 	EdgeTransferOut   Item = "cloudfront-transfer-out"
@@ -46,18 +45,16 @@ const (
 	FairRequests      Item = "sqs-fair-requests" // in addition to QueueRequests
 )
 
-// Price is the price of Per units of an item.
 type Price struct {
 	USD  float64 `json:"usd"`
 	Per  float64 `json:"per"`
 	Unit string  `json:"unit"`
 }
 
-// PriceList is a price list with one price per item.
 type PriceList struct {
 	Region     string `json:"region"`
-	PriceMonth string `json:"taken"` // year and month of the prices
-	// Basis describes how the prices were derived from us-east-1. It is "" for us-east-1.
+	PriceMonth string `json:"taken"`
+	// Basis describes how the prices were derived from us-east-1.
 	Basis  string         `json:"-"`
 	Prices map[Item]Price `json:"prices"`
 }
@@ -67,11 +64,9 @@ const (
 	gib     = 1 << 30 // AWS's GB
 )
 
-// ListPrices returns the list prices of us-east-1 in November 2025, in the first tier and without
-// free tiers. The prices of Lambda, DynamoDB on demand, CloudFront's transfer to viewers,
-// CloudWatch, KMS keys and WAF were compared with published copies of the price pages. The other
-// prices were not compared: requests to CloudFront and KMS, transfer out, backups, S3, SQS, Secrets
-// Manager, CloudFront's transfer to its origin, and transitions of Step Functions.
+// ListPrices returns the list prices of us-east-1 in November 2025. The prices of requests to
+// CloudFront and KMS, transfer out, backups, S3, SQS, Secrets Manager, transfer to CloudFront's
+// origin and transitions were not compared with AWS's price pages.
 func ListPrices() PriceList {
 	return PriceList{Region: "us-east-1", PriceMonth: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
@@ -107,9 +102,8 @@ func ListPrices() PriceList {
 	}}
 }
 
-// OverridePrices returns a copy of l with the prices in b. b is a JSON object with "region",
-// "taken" and "prices". The member "prices" maps items to {"usd", "per"}. Omitted items keep their
-// prices. Units cannot be changed.
+// OverridePrices returns a copy of l with the prices in b, a JSON object like PriceList. It ignores
+// units in b.
 func OverridePrices(b []byte, l PriceList) (PriceList, error) {
 	var overrides PriceList
 	d := json.NewDecoder(strings.NewReader(string(b)))
@@ -135,15 +129,14 @@ func OverridePrices(b []byte, l PriceList) (PriceList, error) {
 	return out, nil
 }
 
-// CostLine is a cost: units of an item times its price.
 type CostLine struct {
 	Label      string  `json:"what"`
 	Item       Item    `json:"item"`
 	Units      float64 `json:"units"`
 	Unit       string  `json:"unit"`
 	USD        float64 `json:"usd"`
-	Formula    string  `json:"formula"` // computation of the units
-	Price      string  `json:"price"`   // formatted price
+	Formula    string  `json:"formula"`
+	Price      string  `json:"price"`
 	Assumption string  `json:"assumes,omitempty"`
 }
 

@@ -5,17 +5,15 @@ import (
 	"maps"
 )
 
-// surcharge contains a Region's factors on the prices of us-east-1.
 type surcharge struct {
-	compute  float64 // Lambda
+	compute  float64
 	requests float64 // requests to other services, and storage
 	logs     float64
-	transfer float64 // transfer to the Internet
+	transfer float64
 }
 
-// surcharges contains the common Regions as of November 2025, rounded up. The factors for logs in
-// eu-central-1 and ap-northeast-1 and for tables in eu-west-2 were compared with published prices.
-// The other factors were not.
+// surcharges contains factors as of November 2025, rounded up. Only logs in eu-central-1 and
+// ap-northeast-1 and tables in eu-west-2 were compared with published prices.
 var surcharges = map[string]surcharge{
 	"us-east-1":      {1, 1, 1, 1},
 	"us-east-2":      {1, 1, 1, 1},
@@ -35,12 +33,12 @@ var surcharges = map[string]surcharge{
 	"sa-east-1":      {1, 1.5, 1.8, 1.67},
 }
 
-// highestSurcharge applies to all other Regions, whose published compute prices are up to 1.39
-// times as high.
+// highestSurcharge covers the other Regions, whose published compute prices are up to 1.39 times as
+// high.
 var highestSurcharge = surcharge{1.4, 1.5, 1.8, 1.72}
 
-// RegionPrices returns ListPrices with the surcharge of a Region. If the surcharge of the Region is
-// unknown, it uses the highest surcharge. If region is "", it returns the prices of us-east-1.
+// RegionPrices returns ListPrices with a Region's surcharge, or the highest surcharge if it is
+// unknown.
 func RegionPrices(region string) PriceList {
 	l := ListPrices()
 	if region == "" || region == l.Region {
@@ -70,7 +68,6 @@ func (s surcharge) factor(item Item) float64 {
 	case TransferOut:
 		return s.transfer
 	}
-	// CloudFront, WAF, keys, secrets, metrics, alarms and dashboards have the same prices in all
-	// Regions.
+	// All other prices do not depend on the Region.
 	return 1
 }

@@ -2,7 +2,7 @@ package cost
 
 type Report struct {
 	Stage          string    `json:"stage"`
-	TemplateSource string    `json:"from"` // source of the templates
+	TemplateSource string    `json:"from"`
 	Region         string    `json:"region"`
 	PriceMonth     string    `json:"prices_taken"`
 	Basis          string    `json:"prices_derived_from,omitempty"`
@@ -11,17 +11,15 @@ type Report struct {
 
 	CallCount float64 `json:"call_count"`
 	Direct    CostSum `json:"function_url"`
-	// BeforeTransfer is the cost of Direct in USD, without transfer to the Internet.
+	// BeforeTransfer is the cost of Direct without transfer to the Internet.
 	BeforeTransfer float64 `json:"function_url_before_transfer_usd"`
 	Edge           CostSum `json:"cloudfront"`
 	RowStorage     CostSum `json:"kept_a_month"`
 	Month          CostSum `json:"month"`
-	// MonthlyMetrics is the additional cost if every handler is used in every hour.
 	MonthlyMetrics CostSum `json:"month_every_hour"`
 	WorstDay       Day     `json:"worst_day"`
 }
 
-// CostSum contains lines and their sum.
 type CostSum struct {
 	Lines []CostLine `json:"lines"`
 	USD   float64    `json:"usd"`

@@ -13,11 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// BootstrapCheck is the name of the check of the CDK's bootstrap stack.
 const BootstrapCheck = "bootstrap"
 
-// accountCheckRows lists the checks of an account and its Region that can run before a stage is
-// deployed.
+// accountCheckRows lists the checks that can run before a stage is deployed.
 func accountCheckRows() []checkRow {
 	return []checkRow{
 		{BootstrapCheck, Facts.awsSkipReason, Facts.checkBootstrap},
@@ -30,9 +28,8 @@ func accountCheckRows() []checkRow {
 
 func ExamineAccount(f Facts) Report { return examine(f, accountCheckRows()) }
 
-// SetContext sets Settings and Limits from the context values of a stage in a Region. context is nil
-// if the values are unknown. If the values are invalid, SetContext returns an error and sets the
-// default settings or limits.
+// SetContext sets Settings and Limits from a stage's context values, which may be nil. If the values are invalid, it
+// returns an error and sets defaults.
 func (f *Facts) SetContext(context map[string]string, region string) error {
 	v, invalid := setting.ReadContext(context)
 	if len(invalid) > 0 {
@@ -56,8 +53,7 @@ func defaultLimits(region string) cost.Limits {
 	return limits
 }
 
-// minBootstrapVersion is the minimum version of the CDK bootstrap stack. It is the first version in
-// which roles publish assets.
+// minBootstrapVersion is the first version whose roles publish assets.
 const minBootstrapVersion = 6
 
 func (f Facts) checkBootstrap() Check {
@@ -75,21 +71,19 @@ func (f Facts) checkBootstrap() Check {
 	}
 }
 
-// minUnreserved returns the number of concurrent executions that must stay unreserved. Lambda
-// documents 100. An account with a lower limit, for example 10 or 50, cannot reserve any
-// executions.
+// minUnreserved returns how many executions must stay unreserved. Lambda documents 100. An account with a lower limit
+// cannot reserve any executions.
 func minUnreserved(limit int) int { return min(limit, 100) }
 
-// requestedQuota is the quota to request from AWS. It is Lambda's default quota.
+// requestedQuota is Lambda's default quota.
 const requestedQuota = 1000
 
-// QuotaPage returns the URL of the console page that requests a higher quota of concurrent
-// executions.
+// QuotaPage returns the URL of the console page that requests a higher quota.
 func QuotaPage(region string) string {
 	return fmt.Sprintf("https://%s.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", region)
 }
 
-// UnlimitedCosts describes the costs that are not limited if a stage reserves no concurrency.
+// UnlimitedCosts describes the consequence of reserving no concurrency.
 const UnlimitedCosts = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
 
 func (f Facts) checkQuota() Check {
@@ -132,9 +126,8 @@ func (f Facts) checkAlarmMail() Check {
 	return pass("alarms are mailed to %s", strings.Join(slices.Sorted(maps.Keys(m.Subscribers)), ", "))
 }
 
-// UnconfirmedAddresses lists the addresses that have not confirmed their subscription. The list
-// includes expected, unless expected is "", even if it has no subscription, because AWS removes
-// unconfirmed subscriptions after some days.
+// UnconfirmedAddresses lists addresses without a confirmed subscription. It includes expected even
+// if expected has no subscription, because AWS removes unconfirmed subscriptions after some days.
 func (m Mail) UnconfirmedAddresses(expected string) []string {
 	unconfirmed := map[string]bool{}
 	if expected != "" && !m.Subscribers[expected] {
@@ -163,8 +156,6 @@ func (f Facts) checkRoles() Check {
 	}
 }
 
-// quotaRemedies returns the text of the remedies for a quota that is too small. minFree is the number of
-// executions that must stay unreserved.
 func (f Facts) quotaRemedies(minFree int) string {
 	fix := fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code lambda --quota-code L-B99A9384 --desired-value %d    # or %s; or at once: %s --context reserve=false (%s)",
 		max(requestedQuota, f.Limits.ReservedConcurrency()+minFree), QuotaPage(f.Account.Region), f.deployCommand(), UnlimitedCosts)
@@ -176,7 +167,7 @@ func (f Facts) quotaRemedies(minFree int) string {
 
 const (
 	budgetType     = "AWS::Budgets::Budget"
-	edgeTypePrefix = "AWS::CloudFront::" // prefix of the types that only the edge has
+	edgeTypePrefix = "AWS::CloudFront::"
 	KeyType        = "AWS::KMS::Key"
 )
 
@@ -203,7 +194,7 @@ func ResourceTypes(v setting.Values) []string {
 	return types
 }
 
-// HasBudgets reports whether the Region supports budgets. It also returns true if this is unknown.
+// HasBudgets also returns true if it is unknown whether the Region supports budgets.
 func (t TypeSupport) HasBudgets() bool { return !slices.Contains(t.Missing, budgetType) }
 
 func (f Facts) checkResourceTypes() Check {
@@ -224,7 +215,6 @@ func (f Facts) checkResourceTypes() Check {
 	return pass("CloudFormation has all %d types of resources in Region %s", len(wanted), f.Account.Region)
 }
 
-// hostKeySpec is the KMS key spec of the host's key.
 const hostKeySpec = "ECC_NIST_EDWARDS25519"
 
 func (f Facts) checkKeySpec() Check {

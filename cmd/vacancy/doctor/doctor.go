@@ -1,9 +1,7 @@
-// Package doctor finds problems of a stage, of the machine that deploys it, or of a local host. It
-// runs named checks, and reports the cause and the remedy of each failure.
-//
-// The checks are pure functions of Facts. This package collects the facts about programs, the host
-// and its agents. Package cloud collects the facts about AWS. The package changes no data. A check
-// never reports success if its facts are missing. Every report has all checks in the same order.
+// Package doctor finds problems of a stage, of the machine that deploys it, or of a local host. Its
+// checks are pure functions of [Facts], and report the cause and the remedy of each failure.
+// Package cloud collects the facts about AWS. A check never reports success if its facts are
+// missing.
 package doctor
 
 import (
@@ -21,8 +19,8 @@ const (
 	NotApplicable Verdict = "not applicable"
 )
 
-// Check is one line of a report. Fix is a command or an instruction. It is set only if the verdict
-// is Warn or Fail.
+// Check is one line of a report. Fix is a command or an instruction, or "" if the check did not
+// fail or warn.
 type Check struct {
 	Name    string  `json:"check"`
 	Verdict Verdict `json:"verdict"`
@@ -30,7 +28,6 @@ type Check struct {
 	Fix     string  `json:"fix,omitempty"`
 }
 
-// Report contains the check results of a stage or of a local host.
 type Report struct {
 	Stage  string  `json:"stage,omitempty"`
 	Data   string  `json:"data,omitempty"` // data directory of a local host
@@ -96,13 +93,12 @@ func fail(fix, cause string, args ...any) Check {
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// failUnread returns a failed check for facts that AWS did not return.
 func failUnread(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need permission to read it", "it cannot be read: %s", err)
 }
 
-// warnUnchecked returns a warning about facts of the account that AWS did not return. It is not a
-// failure, because a deployment may succeed without the permission to read them.
+// warnUnchecked returns a warning about unread facts. It is not a failure, because a deployment may
+// succeed without the permission to read them.
 func warnUnchecked(err error) Check {
 	return warn("aws sts get-caller-identity    # these credentials need permission to read it", "it was not checked: %s", problem.PlainMessage(err))
 }

@@ -15,8 +15,7 @@ func (f Facts) logsCommand(function string) string {
 	return "vacancy tail --host aws --since 1h --function " + function + " --stage " + f.Stage
 }
 
-// checkEdge checks that the Function URLs refuse direct requests. A request that bypasses
-// CloudFront would also bypass its protection.
+// checkEdge checks that the functions refuse requests that bypass the protection by CloudFront.
 func (f Facts) checkEdge() Check {
 	answers := f.HostAnswers
 	switch {
@@ -105,8 +104,8 @@ func (f Facts) checkSealingKey() Check {
 	return fail(enable, "%s is %s: no vacant can sign", k.ID, k.State)
 }
 
-// checkTamperDetector checks that the tamper detector runs. If it does not run, the absence of
-// reports does not show that all rows are intact.
+// checkTamperDetector checks that the tamper detector runs. Otherwise missing reports do not show
+// that the rows are intact.
 func (f Facts) checkTamperDetector() Check {
 	w, fix := f.TamperSource, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deployCommand())
 	switch {

@@ -5,20 +5,17 @@ import (
 	"strings"
 )
 
-// Issuers lists the issuers whose tokens a host accepts, with the results of fetching their keys
-// from this machine.
+// Issuers lists the issuers whose tokens a host accepts.
 type Issuers struct {
 	All []Issuer
-	Err error // reason why the list cannot be read
+	Err error
 }
 
-// Issuer is an issuer of tokens. Failure is the reason why its keys cannot be fetched from this
-// machine.
+// Issuer is an issuer of tokens. Failure is the reason why this machine cannot fetch its keys.
 type Issuer struct{ ID, URL, Tenant, Failure string }
 
-// check fails if the list cannot be read, and warns about issuers whose keys cannot be fetched.
-// flags select the host in suggested commands, for example --stage. logsCommand is a command that
-// shows why the list cannot be read.
+// check returns a failed check if the list of issuers cannot be read. flags select the host in
+// suggested commands.
 func (i Issuers) check(flags, logsCommand string) Check {
 	if i.Err != nil {
 		return fail(logsCommand, "the issuers of tokens cannot be read: %s", i.Err)

@@ -12,51 +12,49 @@ import (
 // Local contains facts about a host on this machine.
 type Local struct {
 	DataDir      string
-	DataFlag     string // flag to append to commands: " --data DIR", or "" for the default directory
-	QuotedDir    string // data directory, quoted for a shell
-	StartCommand string // command that starts the host
-	HasData      bool   // the data directory contains a host's data
+	DataFlag     string // " --data DIR", or "" for the default directory
+	QuotedDir    string // for a shell
+	StartCommand string
+	HasData      bool
 	// ExposedFiles lists private files that other users can read.
 	ExposedFiles []string
-	// FreeBytes is the free space on the disk, or negative if it is unknown. A public host refuses
-	// requests that write if less than MinFreeBytes are free.
+	// FreeBytes is negative if it is unknown. A public host refuses writes if less than
+	// MinFreeBytes are free.
 	FreeBytes, MinFreeBytes int64
 
-	// StoredFormat is the format version of the data. UpgradeOutlook describes what the next start
-	// does with the data, and is "" if the data need no upgrade.
+	// UpgradeOutlook describes what the next start does with the data. It is "" if the data need no
+	// upgrade.
 	StoredFormat, UpgradeOutlook string
-	FormatErr                    error // reason why the format version cannot be read
-	WrittenByNewer               bool  // a newer program wrote the data
+	FormatErr                    error
+	WrittenByNewer               bool
 
-	Running bool
-	Err     error  // reason why a running host does not answer
-	URL     string // public URL
-	// Versions of the host and of this command.
+	Running                 bool
+	Err                     error  // reason why a running host does not answer
+	URL                     string // public URL
 	Version, CommandVersion string
 	StartedAt               time.Time
 	Calls, Failed           uint64    // see admin.Status
-	Ready                   Answer    // answer to a request of this machine to URL/ready
-	CertificateEnd          time.Time // end of its validity; zero without TLS
-	CaseCollisions          []string  // names of vacants that differ from another name only by case
+	Ready                   Answer    // answer of URL/ready
+	CertificateEnd          time.Time // zero without TLS
+	CaseCollisions          []string  // names that differ from another name only by case
 	Agents                  []Agent
 	Issuers                 Issuers
 	Now                     time.Time
 }
 
-// Agent is the agent of a hosted vacant.
 type Agent struct {
 	Name, Failure string
-	NoWorker      bool // Failure says that no worker is connected
+	NoWorker      bool
 }
 
-// Free disk space, in bytes, below which the disk check fails (minFreeBytes) or warns (lowFreeBytes).
+// The disk check fails below minFreeBytes, and warns below lowFreeBytes.
 const (
 	minFreeBytes = 100 << 20
 	lowFreeBytes = 1 << 30
 )
 
-// certificateWarning is the remaining validity below which a certificate causes a warning. A
-// certificate from --tls-domain is renewed a month before its end.
+// certificateWarning is less than a month, because a certificate from --tls-domain is renewed a
+// month before its end.
 const certificateWarning = 14 * 24 * time.Hour
 
 func ExamineLocal(l Local) Report {

@@ -9,8 +9,7 @@ import (
 
 const minGoVersion = "1.26"
 
-// toolCheck returns a check that a program is in the PATH and has at least minVersion. If minVersion
-// is "", every version is accepted.
+// toolCheck returns a check that a program is in the PATH and has at least minVersion.
 func toolCheck(name, minVersion, use, requirement, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
@@ -24,8 +23,8 @@ func toolCheck(name, minVersion, use, requirement, fix string) func(Facts) Check
 	}
 }
 
-// isOlder compares versions number by number, and reports whether version is older than minVersion.
-// It returns false for a string that is not a version, because custom builds have arbitrary names.
+// isOlder compares versions number by number. It returns false for the names of custom builds,
+// which are not versions.
 func isOlder(version, minVersion string) bool {
 	have, want := versionNumbers(version), versionNumbers(minVersion)
 	for i := range want {
@@ -88,8 +87,7 @@ func (f Facts) checkRegion() Check {
 
 const (
 	warnSkew = 60 * time.Second
-	// AWS refuses a signature if the clocks differ by more than maxSkew. A host refuses an envelope
-	// that was signed that far in the future.
+	// AWS refuses a signature if the clocks differ by more than maxSkew.
 	maxSkew = 300 * time.Second
 
 	timeFix = "sudo timedatectl set-ntp true"

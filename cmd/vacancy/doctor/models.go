@@ -16,10 +16,9 @@ import (
 
 // Models describes the agents of a stage that need a secret or a permission.
 type Models struct {
-	Agents []ModelAgent
-	// Facts from the stage's CDK context.
+	Agents         []ModelAgent
 	BedrockModels  []string // Bedrock models that the stage may use
-	MockAllowed    bool     // the stage offers the substrate mock
+	MockAllowed    bool
 	ContextUnknown bool
 	Truncated      bool // there are more vacants than were checked
 	Err            error
@@ -27,13 +26,13 @@ type Models struct {
 
 type ModelAgent struct {
 	Name, Tenant  string
-	MissingSecret string   // name of the agent's secret if the secret is missing
-	PriceProblem  string   // reason why the table of models has no price for the agent
-	BedrockModels []string // Bedrock models
+	MissingSecret string // name of the agent's secret if the secret is missing
+	PriceProblem  string // reason why the table of models has no price for the agent
+	BedrockModels []string
 	IsMock        bool
 }
 
-// maxModelAgents limits the number of checked agents. Each check sends a request.
+// maxModelAgents limits the agents that are checked, because each check sends a request.
 const maxModelAgents = 200
 
 // ReadModels reads the agents of a stage's vacants. It does not set the facts from the CDK context.
@@ -61,7 +60,6 @@ func ReadModels(ctx context.Context, c *admin.Client) (m Models) {
 	return m
 }
 
-// hostCache caches the names of secrets by tenant, and the table of models.
 type hostCache struct {
 	secrets map[string][]string
 	prices  *models.Table

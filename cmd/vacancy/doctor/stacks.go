@@ -9,8 +9,7 @@ import (
 
 func (f Facts) deployCommand() string { return "vacancy deploy --stage " + f.Stage }
 
-// hasEdge reports whether the stage was deployed with an edge (CloudFront in front of the functions).
-// The functions of such a stage have the edge's secret.
+// hasEdge reports whether CloudFront is in front of the functions, which then have a secret.
 func (f Facts) hasEdge() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
 func (f Facts) checkStack(short string) Check {
@@ -45,8 +44,7 @@ func (f Facts) checkStack(short string) Check {
 	return pass("%s", s.Status)
 }
 
-// checkVersions compares the versions of the stacks with each other, and with the version of this
-// command if it is known.
+// checkVersions compares the versions of the stacks and of this command.
 func (f Facts) checkVersions() Check {
 	previous := ""
 	for _, short := range stage.StackNames() {

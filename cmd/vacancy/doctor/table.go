@@ -9,11 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// checkRow is a named check, with the condition under which it applies.
 type checkRow struct {
 	name string
-	// skipReason returns the reason why the check does not apply, or "". A check without this function
-	// always applies.
+	// skipReason returns the reason why the check does not apply, or "". It may be nil.
 	skipReason func(Facts) string
 	check      func(Facts) Check
 }
@@ -60,8 +58,8 @@ func checkRows() []checkRow {
 	return rows
 }
 
-// tableCheckRows returns the checks of one table. The checks of the table's settings apply only if the
-// first check finds the table.
+// tableCheckRows returns the checks of one table. The checks of its settings apply only if the
+// table exists.
 func tableCheckRows(short string, tableOf func(Facts) Table) []checkRow {
 	checkExists := func(f Facts) Check { return f.checkTableExists(tableOf(f)) }
 	rows := []checkRow{{"table " + short, Facts.awsSkipReason, checkExists}}
@@ -83,8 +81,7 @@ func tableCheckRows(short string, tableOf func(Facts) Table) []checkRow {
 	return rows
 }
 
-// awsSkipReason returns the reason why AWS cannot be queried, or "". The functions below return
-// similar reasons for other facts.
+// awsSkipReason returns the reason why AWS cannot be queried, or "".
 func (f Facts) awsSkipReason() string {
 	if f.Account.CredentialProblem != CredentialsOK {
 		return "needs AWS credentials and a Region"

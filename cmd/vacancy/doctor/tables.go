@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// Short names of the tables.
 const (
 	RowsTable = "rows"
 	DocsTable = "docs"
@@ -23,7 +22,7 @@ func keySchema(short string) []string {
 }
 
 // streamView returns the view type of a table's stream. The tamper detector needs a row before and
-// after its change. The indexer only needs to know that a document changed.
+// after its change.
 func streamView(short string) string {
 	if short == RowsTable {
 		return "NEW_AND_OLD_IMAGES"
@@ -31,10 +30,9 @@ func streamView(short string) string {
 	return "KEYS_ONLY"
 }
 
-// encryptionKeyID is the logical id of the key, in the stack data, that encrypts the tables.
+// encryptionKeyID is the logical id of the key in the stack data.
 const encryptionKeyID = "AtRestKey"
 
-// docsIndex is the name of the sparse index of the table docs.
 const docsIndex = "listed"
 
 func (f Facts) checkTableExists(t Table) Check {
@@ -106,7 +104,6 @@ func (f Facts) checkTableEncryption(short string, t Table) Check {
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// wantedThroughput returns the throughput limits of a table according to the stage's context.
 func (f Facts) wantedThroughput(short string) (read, write int) {
 	if short == RowsTable {
 		return f.Limits[cost.RowsReads], f.Limits[cost.RowsWrites]

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// RunFunc runs a program and returns its output.
 type RunFunc func(ctx context.Context, program string, args ...string) (string, error)
 
 func FindTools(ctx context.Context, run RunFunc) []Tool {

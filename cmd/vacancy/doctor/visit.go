@@ -12,16 +12,15 @@ import (
 )
 
 type URLs struct {
-	Public       string            // URL for callers
-	FunctionURLs map[string]string // Function URLs by the names of the functions
-	Admin        string            // URL of the admin API
-	// Registry and Search are the URLs for publishing and searching. They are "" if the stage has
-	// no registry.
+	Public       string
+	FunctionURLs map[string]string // keyed by function
+	Admin        string
+	// Registry and Search are "" if the stage has no registry.
 	Registry, Search string
-	Graduate         string // URL of the gate; "" if the stage has no gate
-	Gateway          string // URL of accounts and AGP; "" if the stage has no accounts
+	Graduate         string // "" if the stage has no gate
+	Gateway          string // "" if the stage has no accounts
 	Edge             bool
-	OperatorKey      string // operator key, or ""
+	OperatorKey      string
 }
 
 // HasOperatorAccess reports whether the admin API accepts the operator's key.
@@ -29,11 +28,10 @@ func (a *HostAnswers) HasOperatorAccess() bool {
 	return !a.Absent && !a.NoKey && a.Operator.Err == nil && a.Operator.Status == http.StatusOK
 }
 
-// maxAnswerBytes limits the part of an answer that is read, in bytes.
 const maxAnswerBytes = 64 << 10
 
-// AskHost sends requests to the handlers of the host. random provides the challenge that the host
-// signs. Failures are recorded in the HostAnswers.
+// AskHost sends requests to the host's handlers, and records failures in its result. random
+// provides the challenge that the host signs.
 func AskHost(ctx context.Context, httpClient *http.Client, urls URLs, random io.Reader) HostAnswers {
 	answers := HostAnswers{Absent: urls.Public == "" && len(urls.FunctionURLs) == 0, Edge: urls.Edge, NoKey: urls.OperatorKey == "", DirectAnswers: map[string]Answer{}}
 	if answers.Absent {
@@ -77,8 +75,7 @@ func AskHost(ctx context.Context, httpClient *http.Client, urls URLs, random io.
 	return answers
 }
 
-// missingGraduation is the path of a graduation that does not exist, so the handler must answer 404
-// with an error code.
+// missingGraduation does not exist, so the handler must answer 404 with an error code.
 const missingGraduation = "/v1/graduations/0000000000000000000000000000000000000000000000000000000000000000-1"
 
 func (a *HostAnswers) askServices(ctx context.Context, httpClient *http.Client, urls URLs) {
@@ -97,7 +94,7 @@ func (a *HostAnswers) askServices(ctx context.Context, httpClient *http.Client, 
 	a.Search, _ = fetchAnswer(ctx, httpClient, urls.Search+"/v1/search?limit=1", "")
 }
 
-// fetchAnswer sends one request without following redirects, and parses the error code of a refusal.
+// fetchAnswer sends one request without following redirects.
 func fetchAnswer(ctx context.Context, httpClient *http.Client, url, key string) (Answer, []byte) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,9 +1,7 @@
-// Package mcpclients adds an MCP server or an ACP agent to the configuration files of clients, such as
-// editors and assistants. Each client is a row of a table.
-//
-// A file keeps its comments, its other content and its mode. The package refuses symbolic links and
-// files that do not parse, and leaves them unchanged. After a crash, either the old or the new file
-// exists. No secret is written: an entry names the environment variable that contains the key.
+// Package mcpclients adds an MCP server or an ACP agent to the configuration files of clients, such
+// as editors. A file keeps its comments, its other content and its mode. Symbolic links and files
+// that do not parse are refused. No secret is written: an entry names the environment variable that
+// contains the key.
 package mcpclients
 
 import (
@@ -16,23 +14,18 @@ import (
 )
 
 type Entry struct {
-	// Name is the entry's name in the file (see SafeEntryName).
 	Name string
-	// URL is the server's URL. It is "" if the server must be started.
-	URL string
-	// Command and Args start the server on standard input and output.
+	// URL is "" if the client must start the server.
+	URL     string
 	Command string
 	Args    []string
 	// KeyVariable is the environment variable that contains an account key, or "".
 	KeyVariable string
-	// Env contains further environment variables of a started server.
-	Env []Variable
-	// Value, if not nil, is the complete value of the entry, and replaces the other fields except
-	// Name. For example, it is a bool if the entry is a setting instead of a server.
+	Env         []Variable
+	// Value, if not nil, replaces the other fields except Name.
 	Value any
 }
 
-// Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
 func SafeEntryName(serverName string) string {
@@ -40,36 +33,33 @@ func SafeEntryName(serverName string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(serverName, "-")
 }
 
-// PathParams contains the values from which the path of a client's file is derived.
+// PathParams contains the values that determine the path of a client's file.
 type PathParams struct {
 	OS         string // runtime.GOOS
 	WorkingDir string
-	Env        map[string]string // HOME, APPDATA and others
-	HomeDir    string            // the user's home directory
-	EntryName  string            // used by clients that have a file for each entry
+	Env        map[string]string
+	HomeDir    string
+	EntryName  string
 }
 
-// Client is a client of MCP or ACP. Its row is based on the client's own documentation.
+// Client is a client of MCP or ACP.
 type Client struct {
 	Name string
 	// TablePath is the path of the table of servers in the file.
 	TablePath []string
-	// TOML is true if the file is TOML. Lua is true if the file is Lua and contains only the entry.
-	// Otherwise the file is JSON with comments.
+	// The file is JSON with comments unless TOML or Lua is true.
 	TOML, Lua bool
 	filePath  func(PathParams) string
-	// urlMembers returns the entry of a server with a URL. It is nil if the client can only start
-	// servers.
+	// urlMembers is nil if the client can only start servers.
 	urlMembers func(url string) []member
-	// bearerMember returns the member that makes the client send the key from an environment
-	// variable. It is nil if the client cannot use a variable in a header.
+	// bearerMember returns the member that sends the key from a variable. It is nil if the client
+	// has no such member.
 	bearerMember func(variable string) member
-	// stdioMembers contains the first members of the entry of a started server.
+	// stdioMembers contains the first members of a started server's entry.
 	stdioMembers []member
-	// inheritMember returns the member that passes a variable of the client's environment to a started
-	// server. It is nil if the client passes its whole environment, or cannot pass a variable.
+	// inheritMember returns the member that passes a variable to a started server. It may be nil.
 	inheritMember func(variable string) member
-	// Scope describes where the file applies.
+	// Scope describes where the file applies, for example "all your projects".
 	Scope string
 }
 
@@ -98,8 +88,8 @@ func envMember(prefix, suffix string) func(string) member {
 	return func(variable string) member { return member{"env", []member{{variable, prefix + variable + suffix}}} }
 }
 
-// MCP lists the known clients of MCP. The rows were checked in November 2026 against each
-// client's documentation. Details that the documentation omits come from the client's issues.
+// MCP lists the known clients of MCP. The rows were checked in November 2026 against each client's
+// documentation.
 var MCP = Clients{
 	{
 		Name: "claude-code", TablePath: []string{"mcpServers"}, Scope: "the project in this folder",
@@ -146,7 +136,6 @@ var MCP = Clients{
 	},
 }
 
-// ACP lists the known clients of ACP. Each client starts its agents itself.
 var ACP = Clients{
 	{Name: "zed", TablePath: []string{"agent_servers"}, Scope: "you", filePath: zedConfigPath, stdioMembers: []member{{"type", "custom"}}},
 	{
@@ -195,7 +184,6 @@ func (p PathParams) appConfigPath(path ...string) string {
 	return filepath.Join(append(configRoot, path...)...)
 }
 
-// Clients lists the known clients of one protocol.
 type Clients []Client
 
 func (c Clients) Names() (names []string) {
@@ -216,13 +204,13 @@ func (c Clients) Find(name string) (Client, error) {
 
 func (c *Client) Path(p PathParams) string { return c.filePath(p) }
 
-// StartsServer reports whether the client starts the entry's server instead of connecting to its URL.
+// StartsServer reports whether the client starts the server instead of connecting to its URL.
 func (c *Client) StartsServer(e Entry) bool {
 	return e.URL == "" || c.urlMembers == nil || e.KeyVariable != "" && c.bearerMember == nil
 }
 
-// NamesVariable reports whether the client's entry contains the variable with the key. Otherwise
-// the client itself must be started with the variable.
+// NamesVariable reports whether the entry contains the variable with the key. Otherwise the client
+// itself needs the variable.
 func (c *Client) NamesVariable(e Entry) bool {
 	if c.StartsServer(e) {
 		return c.inheritMember != nil
@@ -274,9 +262,8 @@ func (c *Client) FormatFile(e Entry) string {
 	return string(c.formatJSON(e))
 }
 
-// Merge adds the entry to the content of a file. The entry replaces an entry with the same name;
-// replaced reports whether such an entry existed. The error is of kind Usage and names the line of
-// the problem. Merge preserves a byte order mark.
+// Merge adds the entry to the content of a file, or replaces the entry with the same name. The
+// error is of kind Usage and names the line.
 func (c *Client) Merge(file []byte, e Entry) (merged []byte, replaced bool, err error) {
 	content := canon.TrimByteOrderMark(file)
 	if len(strings.TrimSpace(string(content))) == 0 {

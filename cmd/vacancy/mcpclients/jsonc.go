@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// defaultIndent is one level of indentation in a file without indented lines.
 const defaultIndent = "  "
 
 func (c *Client) formatJSON(e Entry) []byte {
@@ -23,10 +22,9 @@ func (c *Client) formatJSON(e Entry) []byte {
 	return append(b, '\n')
 }
 
-// layout is the formatting of a file: its line ending and one level of its indentation.
 type layout struct{ newline, indentUnit string }
 
-// appendObject renders an object. indent is the indentation of the line on which it begins.
+// appendObject renders an object. indent is the indentation of its first line.
 func (l layout) appendObject(b []byte, members []member, indent string) []byte {
 	b = append(b, '{')
 	for i, m := range members {
@@ -39,7 +37,6 @@ func (l layout) appendObject(b []byte, members []member, indent string) []byte {
 	return append(append(b, l.newline+indent...), '}')
 }
 
-// appendValue renders the value of a member. indent is the indentation of the member's line.
 func (l layout) appendValue(b []byte, value any, indent string) []byte {
 	switch v := value.(type) {
 	case bool:
@@ -63,7 +60,6 @@ func appendList(b []byte, items []string) []byte {
 	return append(b, ']')
 }
 
-// change replaces the bytes from start to end by text.
 type change struct {
 	start, end int
 	text       string
@@ -139,8 +135,7 @@ func detectLayout(b []byte, root *hujson.Value) layout {
 	return l
 }
 
-// memberIndent returns the indentation of an object's first member. It returns fallback if the object
-// is empty or the first member is not on its own line.
+// memberIndent returns the indentation of an object's first member, or fallback.
 func memberIndent(o *hujson.Object, fallback string) string {
 	if len(o.Members) == 0 {
 		return fallback
@@ -167,8 +162,8 @@ func findMember(file []byte, o *hujson.Object, name string) (found *hujson.Value
 	return found, nil
 }
 
-// insertMember adds a member at the end of an object. indent is the indentation of the members, and
-// outerIndent is the indentation of the object's line.
+// insertMember adds a member at the end of an object. outerIndent is the indentation of the
+// object's line.
 func (l layout) insertMember(b []byte, node *hujson.Value, o *hujson.Object, m member, indent, outerIndent string) []byte {
 	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.appendValue(nil, m.value, indent))
 	closingBrace := node.EndOffset - 1
@@ -190,8 +185,7 @@ func (l layout) insertMember(b []byte, node *hujson.Value, o *hujson.Object, m m
 	return applyChanges(b, change{last.EndOffset, last.EndOffset, ","}, insertion)
 }
 
-// checkJSONChange decodes a file before and after a change, and returns an error unless the change
-// only added or replaced the entry.
+// checkJSONChange returns an error unless the change only added or replaced the entry.
 func (c *Client) checkJSONChange(old, merged []byte, e Entry) error {
 	before, err := decodeJSON(old)
 	if err != nil {
@@ -214,7 +208,6 @@ func decodeJSON(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// checkDecodedChange returns an error unless after equals before with the entry added or replaced.
 func (c *Client) checkDecodedChange(before, after map[string]any, e Entry) error {
 	object := before
 	for _, name := range c.TablePath {

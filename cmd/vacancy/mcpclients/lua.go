@@ -7,12 +7,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// luaHeader begins a Lua file of this package. A file that does not begin with luaHeader is left
-// unchanged.
+// luaHeader begins each Lua file of this package. Other Lua files are not changed.
 const luaHeader = "-- Written by \"vacancy acp config\"."
 
-// formatLua returns the text of a Lua module whose value is the entry. The client starts the program
-// with only the variables in the entry, so the module adds HOME and the variable with the key.
+// formatLua returns a Lua module whose value is the entry. The client passes only the variables in
+// the entry, so the module adds HOME and the variable with the key.
 func (c *Client) formatLua(e Entry) string {
 	inheritedNames := []string{"HOME"}
 	if e.KeyVariable != "" {

@@ -81,8 +81,8 @@ func decodeTOML(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// findEntryDeletions returns changes that delete the tables of the named entry. Comments after the
-// last line of a table are not deleted.
+// findEntryDeletions returns changes that delete the tables of the named entry, but not the
+// comments after a table.
 func (c *Client) findEntryDeletions(b []byte, name string) (deletions []change, err error) {
 	var p unstable.Parser
 	p.Reset(b)

@@ -12,21 +12,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxFileBytes limits a file, in bytes.
 const maxFileBytes = 4 << 20
 
-// backupSuffix is the suffix of the copy of a file before its last change.
+// backupSuffix marks the copy of a file before its last change.
 const backupSuffix = ".before-vacancy"
 
 type WriteResult struct {
-	// Created is true if the file did not exist. Replaced is true if it contained an entry with the
-	// same name. Unchanged is true if it already contained the entry, and therefore was not written.
-	Created   bool `json:"made,omitempty"`
-	Replaced  bool `json:"replaced,omitempty"`
-	Unchanged bool `json:"same,omitempty"`
-	// Backup is the path of the copy of the previous file, or "".
-	Backup string `json:"backup,omitempty"`
-	// Content is the content of the file after the change, or nil if there is no file.
+	// Unchanged is true if the file already contained the entry. The file is then not written.
+	Created   bool   `json:"made,omitempty"`
+	Replaced  bool   `json:"replaced,omitempty"`
+	Unchanged bool   `json:"same,omitempty"`
+	Backup    string `json:"backup,omitempty"`
+	// Content is the new content of the file, or nil if there is no file.
 	Content []byte `json:"-"`
 }
 
@@ -34,14 +31,13 @@ func (c *Client) Write(path string, e Entry) (WriteResult, error) {
 	return c.writeWithSteps(path, e, func(string) {})
 }
 
-// writeWithSteps implements Write. Tests that simulate a crash get the name of each step from onStep.
+// writeWithSteps passes the name of each step to onStep, so that tests can simulate a crash.
 func (c *Client) writeWithSteps(path string, e Entry, onStep func(string)) (w WriteResult, err error) {
 	return rewriteFile(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, onStep)
 }
 
-// UpdateFile changes a file with merge, which returns the new content and whether it replaced an
-// entry. If the new content is nil, UpdateFile removes the file. If dryRun is true, UpdateFile only
-// returns what it would change.
+// UpdateFile changes a file with merge. It removes the file if merge returns nil, and changes no
+// file if dryRun is true.
 func UpdateFile(path string, dryRun bool, merge func(old []byte) ([]byte, bool, error)) (WriteResult, error) {
 	return rewriteFile(path, merge, dryRun, func(string) {})
 }
@@ -86,7 +82,6 @@ func rewriteFile(path string, merge func([]byte) ([]byte, bool, error), dryRun b
 	return w, replaceFile(path, merged, mode, onStep)
 }
 
-// checkDir returns an error if the directory of a file is a symbolic link.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
@@ -117,7 +112,7 @@ func readRegularFile(path string) (b []byte, info fs.FileInfo, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	// The opened file must be the file that was checked.
+	// Another program may have replaced the file by a link between Lstat and Open.
 	openedInfo, err := f.Stat()
 	if err != nil || !os.SameFile(info, openedInfo) {
 		return nil, nil, errors.Join(problem.New(problem.Conflict, "%s was changed by another program in the meantime: run the command again", path), err)
@@ -135,7 +130,7 @@ func replaceFile(path string, b []byte, mode fs.FileMode, onStep func(string)) e
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // has no effect after the rename
+	defer os.Remove(f.Name())
 	onStep("made")
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())

@@ -3,9 +3,8 @@ package nearest
 
 import "strings"
 
-// Name returns the name that the user probably meant by word: the name with the fewest changed
-// letters, at most two, or at most one if word has up to four letters. If no name is similar
-// enough, it returns "".
+// Name returns the most similar name, or "" if more than two letters differ (one in words of up to
+// four letters).
 func Name(word string, names []string) string {
 	maxDistance := 2
 	if len(word) <= 4 {

@@ -1,5 +1,4 @@
-// Package procgroup ends a program together with the processes that it started. It imports no
-// packages of the host.
+// Package procgroup ends a program together with the processes that it started.
 package procgroup
 
 import "time"

@@ -1,5 +1,4 @@
-// Package scaffold writes the start of an agent from a template: a program, its test, agent.md and
-// a README.
+// Package scaffold writes the start of an agent from a template.
 package scaffold
 
 import (
@@ -23,15 +22,14 @@ import (
 //go:embed files
 var files embed.FS
 
-// Agent is an agent to be written.
 type Agent struct {
 	Name     string
 	Template Template
 	Language Language
-	Port     int // port on which its program listens
+	Port     int // port of the agent's program
 }
 
-// NewAgent returns an agent from a template in a language. Its error names the invalid argument.
+// NewAgent returns an agent, or an error that names the invalid argument.
 func NewAgent(name, template, language string, port int) (Agent, error) {
 	if !namePattern.MatchString(name) {
 		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
@@ -60,8 +58,8 @@ func (a *Agent) Commands() ([]string, error) {
 	return strings.Split(string(text), "\n"), err
 }
 
-// Write writes the agent to dir, which must not exist or must be empty. If Write fails, it removes
-// a directory that it created.
+// Write writes the agent to dir, which must be missing or empty. If Write fails, it removes a
+// directory that it created.
 func (a *Agent) Write(dir string) error {
 	entries, err := os.ReadDir(dir)
 	isMissing := os.IsNotExist(err)
@@ -85,7 +83,7 @@ func (a *Agent) Write(dir string) error {
 	}
 	if err != nil {
 		if isMissing {
-			_ = os.RemoveAll(dir) // the directory did not exist before
+			_ = os.RemoveAll(dir)
 		}
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", dir, err)
 	}

@@ -4,18 +4,18 @@ import "slices"
 
 type Template struct {
 	Name  string
-	About string // phrase for people who choose a template
-	Yours string // phrase for the part of the program that its owner writes
+	About string
+	Yours string // part of the program that its owner writes
 	Needs string // requirements in addition to the language, or ""
-	Set   string // sentence about what its owner must set first, or ""
+	Set   string // what the owner must set first, or ""
 
-	languages    []Language // if there are several, each has a folder below the template's folder
-	extraFolders []string   // folders whose files are added to the files of the template's own folder
-	commands     []string   // commands to try while the agent runs
+	languages    []Language // if there are several, each has a folder
+	extraFolders []string   // folders with further files
+	commands     []string
 }
 
 const (
-	answerFunction = "the function answer" // a value of Yours
+	answerFunction = "the function answer"
 	callCommand    = `vacancy call {{.Name}} "hello"`
 )
 
@@ -78,17 +78,16 @@ func (t *Template) LanguageNames() (names []string) {
 	return names
 }
 
-// Language is a programming language with the commands to run its programs.
 type Language struct {
 	Name    string
-	Program string // file that the agent's owner writes
-	Start   string // command that runs the program
-	Test    string // command that tests the program
-	// Markers lists files that identify a folder with such a program. If the file InstallMarker
-	// exists, StartInstalled starts the program. Otherwise Start does.
+	Program string // file that the owner writes
+	Start   string
+	Test    string
+	// Markers lists files that identify such a program. If InstallMarker exists, StartInstalled
+	// replaces Start.
 	Markers                       []string
 	InstallMarker, StartInstalled string
-	// Tools is true if the program does not answer calls itself, but serves tools to a model.
+	// Tools is true if the program serves tools to a model instead of answering calls.
 	Tools bool
 }
 
@@ -109,9 +108,8 @@ var (
 	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
 )
 
-// FindLanguage returns the language of the program in a folder, and the command that starts the
-// program. The command is "" if the folder contains no program. exists reports whether the folder
-// contains a file.
+// FindLanguage returns the language of the program in a folder and the command that starts it. The
+// command is "" if there is no program.
 func FindLanguage(exists func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {

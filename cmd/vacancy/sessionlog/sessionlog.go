@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// Dir is the folder of the logs below a root.
 const Dir = ".vaultspec/logs"
 
 // Types of entries. The comments list their attributes.
@@ -30,7 +29,6 @@ const (
 	CreateTerminal    = "create_terminal"    // terminal_id, command (the program's name)
 )
 
-// maxValueBytes limits a string in a log, in bytes.
 const maxValueBytes = 1 << 10
 
 // Log is the log of one session. A nil Log discards all entries.
@@ -73,8 +71,8 @@ func Open(root, session string, now func() time.Time) (*Log, error) {
 	return &Log{slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{ReplaceAttr: replaceAttr})), f}, nil
 }
 
-// fileName returns the file name of a session's log. The session's id comes from another program,
-// so an id that is not a safe file name is replaced by its hash.
+// fileName replaces an id that is not a safe file name by its hash, because the id comes from
+// another program.
 func fileName(session string) string {
 	const safeCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	if session == "" || len(session) > 128 || strings.Trim(session, safeCharacters) != "" {
@@ -91,7 +89,7 @@ func (l *Log) Write(entryType string, attrs ...any) {
 	}
 }
 
-// WriteUpdate appends an entry for a session update, which is given as JSON. It ignores invalid JSON.
+// WriteUpdate appends an entry for a session update. It ignores invalid JSON.
 func (l *Log) WriteUpdate(update []byte) {
 	var u struct {
 		Update  string          `json:"sessionUpdate"`

@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Formats of a record. In the two earlier formats, Context is always set. The oldest format also has
-// a member "swapped", which is ignored, because each deployment replaces the code of all functions.
+// Formats of a record. The oldest format also has a member "swapped", which is ignored.
 const (
 	recordFormat   = "vacancy-stage/4"
 	previousFormat = "vacancy-stage/3"

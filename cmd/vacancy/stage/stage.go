@@ -23,15 +23,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Default is the stage of commands without --stage.
 const Default = "dev"
 
-// maxNameBytes limits a stage's name, which is part of the names of functions and roles. AWS limits
-// those names.
+// maxNameBytes limits a stage's name, which is part of names that AWS limits.
 const maxNameBytes = 20
 
-// CheckName returns an error unless name is a valid stage name: a lower-case letter, followed by up
-// to 19 characters of a-z, 0-9 and -.
+// CheckName returns an error unless name is a valid stage name.
 func CheckName(name string) error {
 	isValid := name != "" && len(name) <= maxNameBytes && name[0] >= 'a' && name[0] <= 'z'
 	for i := range len(name) {
@@ -44,8 +41,7 @@ func CheckName(name string) error {
 	return &problem.Error{Kind: problem.Usage, Field: "stage", Want: "a lower-case letter, then up to 19 of a-z 0-9 -", Got: fmt.Sprintf("%.40q", name)}
 }
 
-// Key is an operator key in the clear. Formatting a Key prints a placeholder. The conversion string(k)
-// returns the key itself.
+// Key is an operator key in the clear. Formatting a Key prints a placeholder.
 type Key string
 
 func (k Key) Format(f fmt.State, _ rune) {
@@ -63,7 +59,7 @@ func (k Key) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(k)) }
 type Record struct {
 	Stage   string `json:"stage"`
 	Region  string `json:"region"`
-	Account string `json:"account"` // AWS account, twelve digits
+	Account string `json:"account"`
 	// Absolute URLs of the handlers, without a trailing slash.
 	URL         string `json:"url"`
 	AdminURL    string `json:"admin_url"`
@@ -71,13 +67,12 @@ type Record struct {
 	RegistryURL string `json:"registry_url"`
 	SearchURL   string `json:"search_url"`
 	GraduateURL string `json:"graduate_url"`
-	GatewayURL  string `json:"gateway_url"` // URL of accounts and AGP
-	// OperatorKey is the key for the admin and export handlers. It is empty until it is created.
-	OperatorKey Key `json:"operator_key"`
-	// Edge is true if CloudFront serves the stage.
-	Edge bool `json:"edge"`
+	GatewayURL  string `json:"gateway_url"`
+	// OperatorKey is empty until it is created.
+	OperatorKey Key  `json:"operator_key"`
+	Edge        bool `json:"edge"`
 	// Context contains the CDK context values of a deployment that has not ended, or that an
-	// earlier release made. It is nil after a deployment, because the stage stores its settings.
+	// earlier release made. It is nil after a deployment.
 	Context map[string]string `json:"context,omitzero"`
 }
 
@@ -90,7 +85,7 @@ type Records struct{ Dir string }
 func (r Records) path(name string) string { return filepath.Join(r.Dir, name+".json") }
 
 // Read returns the record of a stage. The error is NotFound if there is no record, Forbidden if
-// other users can read its file, or Damaged if the file does not contain a record of that stage.
+// other users can read its file, or Damaged.
 func (r Records) Read(name string) (Record, error) {
 	if err := CheckName(name); err != nil {
 		return Record{}, err
@@ -166,7 +161,7 @@ func (r Records) Write(rec Record) error {
 		return err
 	}
 	// CheckName does not accept the temporary name, so a file left by a crash is not mistaken for a
-	// record. Each writer has its own temporary file.
+	// record.
 	f, err := os.CreateTemp(r.Dir, ".new-*") // the file has mode 0600
 	if err != nil {
 		return err
@@ -195,8 +190,8 @@ func (r Records) Remove(name string) error {
 
 const maxFileBytes = 256 << 10
 
-// readPrivateFile reads a file that only its owner may read. It checks the mode of the opened file, so
-// the file cannot be exchanged between the check and the read.
+// readPrivateFile checks the mode of the opened file, so the file cannot be exchanged between the
+// check and the read.
 func readPrivateFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// MaxBytes limits a document in bytes.
 const MaxBytes = 1 << 20
 
 // ToJSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so
@@ -47,7 +46,6 @@ func ToJSON(doc []byte) (json.RawMessage, error) {
 	return b, nil
 }
 
-// maxDepth limits the depth of a document.
 const maxDepth = 32
 
 func FromJSON(doc []byte) ([]byte, error) {

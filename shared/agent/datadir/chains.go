@@ -24,8 +24,7 @@ func (b *Bundle) writeChains(ctx context.Context, dir string) error {
 	return nil
 }
 
-// readChains reads the states of all targets. It locks each target, so that it never reads a state
-// while a call changes it.
+// readChains locks each target, so that it never reads a state while a call changes it.
 func (i *Identity) readChains(ctx context.Context) ([]dispatch.State, error) {
 	book := i.Book()
 	targets, err := book.Targets()

@@ -37,8 +37,8 @@ func ReadExport(path string) (Export, error) {
 	return ParseExport(b)
 }
 
-// Check verifies e offline: the key and id, the card's signature, the logbook's chain, the chain
-// states and the signatures of their envelopes. An invalid id ends the check; other faults do not.
+// Check verifies e offline: the key and id, the card's signature, the logbook's chain, and the
+// signatures in the chain states. An invalid id ends the check; other faults do not.
 func (e *Export) Check() []Finding {
 	id, err := identity.ParseID(e.ID)
 	if err != nil {
@@ -106,7 +106,6 @@ func (e *Export) checkLogbook(id identity.ID) Finding {
 	return Finding{"logbook", true, fmt.Sprintf("entries: %d, each linked and signed by the id", len(entries))}
 }
 
-// checkChains returns a finding for each invalid chain state, or one finding if all are valid.
 func (e *Export) checkChains(id identity.ID) []Finding {
 	var invalid []Finding
 	seen := map[identity.ID]bool{}
@@ -130,8 +129,7 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
 
-// checkEnvelopes verifies the envelopes in a chain state. After an import, the client may send them
-// again or use them to request an answer.
+// checkEnvelopes verifies the envelopes in a chain state, which the client may send again.
 func checkEnvelopes(s *dispatch.State) error {
 	envelopes := slices.Concat(s.Sent, s.Acceptable, s.Overtaken)
 	if s.PendingReset != nil {

@@ -27,7 +27,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Files of an identity.
 const (
 	keyFile      = "key.json"
 	logbookFile  = "logbook.jsonl"
@@ -137,8 +136,8 @@ func quoteTruncated(s string) string {
 	}, s) + `"`
 }
 
-// maxFileBytes limits the size of every file that this package reads. The largest is an export with
-// a long logbook.
+// maxFileBytes limits every file that this package reads, for example an export with a long
+// logbook.
 const maxFileBytes = 256 << 20
 
 func readFileLimited(path string) ([]byte, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultFile contains the name of the default identity, which signs if the user names no identity. Its
-// second line is toldMarker if a command has told the user about the default.
+// defaultFile contains the name of the default identity. Its second line is toldMarker if a command
+// has told the user about the default.
 const defaultFile = ".default"
 
 const toldMarker = "told"

@@ -58,8 +58,7 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 // ParseExport parses an export file. Check verifies its content.
 func ParseExport(b []byte) (Export, error) {
 	var e Export
-	// The limits are high, because the file is the user's own and may have a long logbook and many
-	// chains.
+	// The limits are high, because the file is the user's own.
 	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFileBytes, Depth: 32, Keys: 1 << 20, SkipUnknown: true})
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")

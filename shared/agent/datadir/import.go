@@ -19,7 +19,6 @@ import (
 // Source is the origin of an imported or new identity.
 type Source string
 
-// The values of Source.
 const (
 	SourceNewKey  Source = "new key" // the identity is not imported
 	FromSeed      Source = "seed"
@@ -27,12 +26,11 @@ const (
 	FromExport    Source = "export"
 )
 
-// stdinName is the path of standard input.
 const stdinName = "-"
 
 // Import reads and verifies an identity from a seed (64 hex digits or 32 bytes, in a file or on
-// stdin), a home directory of the reference implementation, or an export. If path is a home
-// directory that does not contain its seed, seed is the path of the seed. Otherwise seed is "".
+// stdin), a home directory of the reference implementation, or an export. If a home directory does
+// not contain its seed, seed is the path of the seed. Otherwise seed is "".
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 	if path != stdinName {
 		info, err := os.Stat(path)
@@ -119,9 +117,8 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	return b, nil
 }
 
-// referenceKey reads the key from a home directory of the reference implementation. That
-// implementation may store the seed in the operating system's keyring. If seed is not "",
-// referenceKey reads the seed from that path instead.
+// referenceKey reads the key from a home directory of the reference implementation, which may store
+// the seed in the operating system's keyring.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readFileLimited(path)

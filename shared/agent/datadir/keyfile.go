@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyFormat is the format of the key files of this package. The reference implementation can also
-// read them, because they have the members of its key.json.
+// keyFormat is the format of this package's key files, which the reference implementation can also
+// read.
 const keyFormat = "vacancy-key/1"
 
 // Values of key_storage: the seed is in the key file, or in the keyring of the operating system.
@@ -59,8 +59,8 @@ func parseKeyFile(path string, b []byte) (*identity.Key, error) {
 	return doc.identityKey(path)
 }
 
-// identityKey returns the key of the document's seed. It returns an error if the document's id
-// differs, because a seed pasted into the wrong file would sign as another identity.
+// identityKey returns an error if the document's id differs, because a seed pasted into the wrong
+// file would sign as another identity.
 func (k keyDoc) identityKey(path string) (*identity.Key, error) {
 	seed, err := hex.DecodeString(k.Seed)
 	if err != nil || len(seed) != identity.Size {

@@ -17,10 +17,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// lockPause is the time between tries to lock a logbook.
 const lockPause = 5 * time.Millisecond
 
-// reviewsDir contains a file for each reviewed call. The hash of the request is the name of the file.
+// reviewsDir contains a file for each reviewed call, named by the hash of the request.
 const reviewsDir = "reviews"
 
 // AppendLog signs an entry and appends it to the logbook of i, unless the logbook has an entry with the
@@ -54,7 +53,7 @@ func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, n
 	return replaceFile(path, b.appendLogbook(nil))
 }
 
-// StoreReview stores the signed review of a call and returns it. If the call already has a stored review,
+// StoreReview stores the signed review of a call and returns it. If a review is already stored,
 // StoreReview returns the stored one, because it may have been sent.
 func (i *Identity) StoreReview(call identity.Hash, signed []byte) (stored []byte, err error) {
 	path := filepath.Join(i.Dir, reviewsDir, call.String()+".json")

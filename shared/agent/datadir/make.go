@@ -12,9 +12,9 @@ import (
 )
 
 // Create creates an identity from b, whose key must be set. An empty logbook gets a GENESIS entry.
-// A crash must not leave an incomplete identity. All files are therefore written and synced in a
-// temporary directory, which is then renamed. If the name is taken, the error has kind Conflict,
-// even if another process takes it during Create.
+// If the process dies, Create leaves no incomplete identity: it writes and syncs all files in a
+// temporary directory and then renames the directory. If the name is taken, even by another process
+// during Create, the error has kind Conflict.
 func (d *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func nameTakenError(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q exists already, in %s; a key is never overwritten", name, dir)
 }
 
-// checkNewKey rejects a key that another identity in d already has. Each identity would store its
-// own chains, and the calls of one identity would make the chains of the other invalid.
+// checkNewKey rejects a key that another identity in d already has. The calls of one identity would
+// make the stored chains of the other invalid.
 func (d *Dir) checkNewKey(b Bundle) error {
 	names, err := d.Names()
 	if err != nil {
@@ -103,8 +103,8 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 	return errors.Join(durable.SyncDir(chains), durable.SyncDir(dir))
 }
 
-// CheckNewFile returns an error unless WriteNew could create a file at path: the file must not exist, and
-// its directory must exist.
+// CheckNewFile returns an error unless WriteNew could create a file at path: the file must not
+// exist, and its directory must exist.
 func CheckNewFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fileExistsError(path)

@@ -35,13 +35,10 @@ type Result struct {
 }
 
 const (
-	// maxLineBytes limits the size of a line. A line contains a call and its answer, each with its
-	// text twice: as text, and in the signed message.
+	// maxLineBytes limits a line, which contains a call and its answer, each with its text twice.
 	maxLineBytes = 8 << 20
-	// maxFindings limits the findings that are described individually.
-	maxFindings = 100
+	maxFindings  = 100
 
-	// kindAnswer is the kind of an answer. The other kinds of messages are the kinds of entries.
 	kindAnswer = "answer"
 )
 
@@ -50,8 +47,7 @@ func IsHistory(head []byte) bool { return bytes.HasPrefix(head, []byte(`{"positi
 
 // Check verifies the entries of a history, one per line. It checks positions, epochs, numbers,
 // times, links, signatures, the binding of answers to calls, and that each decision belongs to one
-// call. The page /web/chains returns the same findings. Memory grows only with the number of
-// decisions. Check returns an error only if r fails.
+// call. Memory grows only with the number of decisions. Check returns an error only if r fails.
 func Check(r io.Reader) (Result, error) {
 	c := checker{startEpoch: -1}
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -90,21 +86,19 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// checker is the state of a running check.
 type checker struct {
 	entryCount, faultCount, signedCount, unreadCount int // numbers of lines, faults, readable and unreadable messages
 
 	findings   []datadir.Finding
-	lastEntry  *export.Entry // previous entry
-	latestTime string        // latest signed time so far
-	startEpoch int64         // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
-	pair       export.Pair   // caller and vacant of the first signed message
-	decisions  []decision    // decisions of all entries
+	lastEntry  *export.Entry
+	latestTime string      // latest signed time so far
+	startEpoch int64       // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
+	pair       export.Pair // caller and vacant of the first signed message
+	decisions  []decision
 }
 
 // decision is the decision of a call. position is its position in the stream of decisions, and
-// entryPosition is the position of the call. answerSeq, answerHash and answerPrev are members of the
-// answer. If the call has no answer, answerSeq is 0.
+// entryPosition is the position of the call. If the call has no answer, answerSeq is 0.
 type decision struct {
 	position, epoch, entryPosition uint64
 	answerSeq                      int64
@@ -216,7 +210,7 @@ func (c *checker) checkPosition(e *export.Entry) {
 }
 
 // messageFacts contains an entry's data about a message. Only an answer has a key, which binds it
-// to its call. A reset has no number.
+// to its call.
 type messageFacts struct {
 	kind string // call, reset or answer
 	seq  int64
@@ -225,7 +219,6 @@ type messageFacts struct {
 	key  string
 }
 
-// checkMessage verifies a signed message and compares it with its entry.
 func (c *checker) checkMessage(e *export.Entry, facts messageFacts, recorded *export.RecordedText, proof *export.Proof) error {
 	switch {
 	case recorded.Damaged:
@@ -339,8 +332,8 @@ func (c *checker) checkAnswers() {
 			c.reportFault("bindings", "entry %d: decision %d is the decision of another call, too", d.entryPosition, d.position)
 		}
 		decisionEpoch := int64(d.epoch)
-		// In the epoch in which the file begins, answers may be missing before and between the
-		// decisions, because the file omits the earlier calls of that epoch.
+		// The file omits earlier calls of the epoch in which it begins, so answers of this epoch
+		// may be missing.
 		hasGap := decisionEpoch == c.startEpoch && (decisionEpoch != epoch || d.position != lastPosition+1)
 		lastPosition = d.position
 		if d.answerSeq == 0 {

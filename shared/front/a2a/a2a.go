@@ -1,12 +1,9 @@
-// Package a2a serves vacants to A2A clients. At one URL it serves JSON-RPC in versions 1.0 and 0.3,
-// and below that URL the HTTP+JSON binding of 1.0 and the agent card.
+// Package a2a serves vacants to A2A clients: JSON-RPC in versions 1.0 and 0.3, the HTTP+JSON
+// binding of 1.0, and the agent card. It translates between A2A and package host/a2a/task.
 //
-// The package translates between A2A and the host: all messages go through host/a2a/task to
-// host/call. Clients cannot find out which closed children exist. (Only its parent may call a
-// closed child.) At any one path, a closed child, an unknown vacant and an unknown route get the
-// same answer, byte for byte. If a message contains an envelope (a signed call), its signature is
-// verified on the received bytes. Only the owner of a task can find the task. If a request for a
-// stream is refused, the response contains the error and no other events.
+// Clients cannot find out which closed children exist. (Only its parent may call a closed child.)
+// At any one path, a closed child, an unknown vacant and an unknown route get the same answer, byte
+// for byte. Only the owner of a task can find the task.
 package a2a
 
 import (
@@ -29,13 +26,11 @@ import (
 
 type Config struct {
 	*plain.Service
-	// WithSigner calls fn with the signer of a vacant.
 	WithSigner func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 	Callers    caller.Verifier
-	// Push delivers the events of tasks. If Push is nil, the host does not support push
-	// notifications.
+	// If Push is nil, the host does not support push notifications.
 	Push *push.Pusher
-	// SignedCalls serves POST / if the body is a signed call in the host's own form instead of A2A's.
+	// SignedCalls serves POST / if the body is a signed call in the host's own form.
 	SignedCalls http.Handler
 	// MaxSubscription limits the duration of a subscription to the events of a task. Zero means 120 s.
 	MaxSubscription time.Duration
@@ -64,16 +59,14 @@ type api struct {
 	cards *cardCache
 }
 
-// request is a request to one vacant.
 type request struct {
 	*plain.Exchange
 
-	// The following fields are set while the request is read.
 	op             a2awire.Operation
 	dialect        a2awire.Dialect
 	isUnwrapped    bool // results and stream frames have no JSON-RPC wrapper
 	rpcID          []byte
-	isNotification bool // the request is a notification
+	isNotification bool
 	hasExtension   bool // the client lists a2awire.Extension in a header
 	body           []byte
 }
@@ -136,14 +129,11 @@ func (s Server) Handle(x *plain.Exchange) (err error) {
 	return a.serveREST(r, route)
 }
 
-// Paths of public documents below a vacant.
 const (
 	cardPath   = "/.well-known/agent-card.json"
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// recordExtension sets hasExtension if a request header lists a2awire.Extension. The response then
-// names the extension in the same header.
 func (r *request) recordExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {
@@ -157,7 +147,6 @@ func (r *request) recordExtension() {
 	}
 }
 
-// Supported versions of A2A.
 const (
 	version1  = "1.0"
 	version03 = "0.3"

@@ -23,7 +23,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// cardForm is a form of the agent card.
 type cardForm uint8
 
 const (
@@ -65,7 +64,6 @@ func (a *api) serveKeySet(r *request) error {
 	return nil
 }
 
-// publicPage is a public response that caches may store.
 type publicPage struct {
 	body     []byte
 	etag     string
@@ -88,8 +86,7 @@ func (a *api) servePage(r *request, p *publicPage, cacheControl string) {
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// cardCache caches signed cards. Signing a card takes longer than building it, and KMS charges for
-// each signature.
+// cardCache caches signed cards, because KMS charges for each signature.
 type cardCache struct {
 	mu    sync.Mutex
 	pages map[cardKey]*publicPage
@@ -97,7 +94,7 @@ type cardCache struct {
 
 type cardKey struct {
 	id            identity.ID
-	recordChanged time.Time // time of the record's last change
+	recordChanged time.Time
 	base          string
 	issuers       string
 	form          cardForm
@@ -144,10 +141,10 @@ func textArray(values ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// buildSignedCard builds a card and signs it several times, because clients reconstruct the signed
-// bytes in different ways: from the JSON as served, from the members of 1.0, or from the members of
-// 0.3 in ASCII. Clients that decode a card into types lose members with default values, so the card
-// has no such members. They also lose empty members, so the payload for 0.3 omits empty members.
+// buildSignedCard signs a card several times, because clients reconstruct the signed bytes in
+// different ways: from the JSON as served, from the members of 1.0, or from the members of 0.3 in
+// ASCII. Clients that decode a card into types lose members with default values, so the card has no
+// such members.
 func (a *api) buildSignedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, form cardForm) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
@@ -209,8 +206,8 @@ func removeEmpty(v canon.Value) (pruned canon.Value, ok bool) {
 	return v, true
 }
 
-// toSnakeCase spells the members of a card in snake case. It leaves the parameters of extensions
-// unchanged, because an extension defines their names.
+// toSnakeCase leaves the parameters of extensions unchanged, because an extension defines their
+// names.
 func toSnakeCase(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
@@ -238,10 +235,9 @@ type cardBuilder struct {
 	halo            *card.Card
 	url             string
 	hasPush         bool
-	acceptsKeys     bool // the vacant accepts keys of accounts
-	hasExtendedCard bool // the vacant has an extended card
-	// issuers contains the URLs of the issuers whose tokens the vacant accepts.
-	issuers []string
+	acceptsKeys     bool
+	hasExtendedCard bool
+	issuers         []string
 }
 
 // acceptsGuests reports whether a vacant answers callers without a key.
@@ -256,12 +252,10 @@ func acceptsGuests(v *vacants.Record) bool {
 	return v.Price.AdmitsGuests()
 }
 
-// hasExtendedCard reports whether a vacant has an extended card, which is the case if it answers
-// only keys of accounts. For other vacants, an extended card would tell guests (callers without a
-// key) no more than the public card.
+// hasExtendedCard reports whether a vacant has an extended card. For a vacant that answers guests
+// (callers without a key), an extended card would contain no more than the public card.
 func (a *api) hasExtendedCard(v *vacants.Record) bool { return a.AcceptsKeys(v) && !acceptsGuests(v) }
 
-// bearerScheme is the name of the security scheme of account keys.
 const bearerScheme = "bearer"
 
 func loginScheme(i int) string {
@@ -271,8 +265,7 @@ func loginScheme(i int) string {
 	return fmt.Sprintf("login%d", i+1)
 }
 
-// versionSet is a set of versions of A2A. A member of a card is written in the forms of all versions in
-// the set.
+// versionSet is a set of versions of A2A for which a member of a card is written.
 type versionSet byte
 
 const (
@@ -307,8 +300,6 @@ func (b *cardBuilder) securitySchemes(versions versionSet) canon.Member {
 	return member("securitySchemes", canon.NewObject(list...))
 }
 
-// priceMembers returns the members about the price: the maximum price of a call and its unit. If
-// tokens have a price, it adds the flat price and the prices of a million input and output tokens.
 func (b *cardBuilder) priceMembers() []canon.Member {
 	amount := func(m money.Amount) string { return strconv.FormatInt(int64(m), 10) }
 	p := b.record.Price

@@ -17,10 +17,10 @@ import (
 )
 
 type faultKind struct {
-	rpcCode    int    // JSON-RPC code
-	reason     string // reason in the ErrorInfo
-	httpStatus int    // status in the HTTP+JSON binding, as in 1.0.1
-	grpcStatus string // gRPC name of the status
+	rpcCode    int
+	reason     string
+	httpStatus int // in the HTTP+JSON binding 1.0.1
+	grpcStatus string
 }
 
 // The errors of A2A 1.0 and JSON-RPC, with the codes of their specifications.
@@ -45,7 +45,6 @@ var (
 	paymentRequired = faultKind{-32004, "PAYMENT_REQUIRED", http.StatusPaymentRequired, "FAILED_PRECONDITION"}
 )
 
-// fault is an A2A error. metadata is the metadata of its ErrorInfo.
 type fault struct {
 	kind       faultKind
 	message    string
@@ -58,7 +57,7 @@ func (f *fault) Error() string { return f.message }
 func newFault(kind faultKind, text string) *fault { return &fault{kind: kind, message: text} }
 
 // faultOf returns the A2A error for an error of the host, or nil if A2A has no such error. If it
-// returns nil, the caller must pass err to Exchange.Fail, which answers with an HTTP error.
+// returns nil, the caller must pass err to Exchange.Fail.
 func faultOf(err error) *fault {
 	var wrapped *fault
 	var refusal *task.Refusal
@@ -125,8 +124,7 @@ func refusalMetadata(o *call.Outcome) map[string]string {
 	return m
 }
 
-// writeRefusal answers with an HTTP error. It adds the member "error" in the form of the client's
-// binding, so that A2A clients can read the error.
+// writeRefusal answers with an HTTP error. It adds the member "error", which A2A clients read.
 func (r *request) writeRefusal(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	status := p.Kind.Forms().HTTPStatus
@@ -149,7 +147,6 @@ func (r *request) writeRefusal(w http.ResponseWriter, err error) {
 	httpapi.Fail(w, errorWithMembers{p, m})
 }
 
-// errorWithMembers adds members to the body of an HTTP error.
 type errorWithMembers struct {
 	error
 	members any
@@ -165,15 +162,13 @@ type restError struct {
 	Details []errorInfo `json:"details"`
 }
 
-// grpcStatusNames maps HTTP statuses to their gRPC names. All other statuses map to
-// INVALID_ARGUMENT.
+// grpcStatusNames maps HTTP statuses to gRPC names. Other statuses map to INVALID_ARGUMENT.
 var grpcStatusNames = map[int]string{
 	http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
 	http.StatusMethodNotAllowed: "UNIMPLEMENTED", http.StatusConflict: "ABORTED", http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
 	http.StatusInternalServerError: "INTERNAL", http.StatusServiceUnavailable: "UNAVAILABLE", http.StatusGatewayTimeout: "DEADLINE_EXCEEDED",
 }
 
-// errorInfo is the google.rpc.ErrorInfo of an error.
 type errorInfo struct {
 	Type     string            `json:"@type"`
 	Reason   string            `json:"reason"`

@@ -74,9 +74,8 @@ func (a *api) serveExtendedCard(r *request) error {
 	return err
 }
 
-// taskRef returns a reference to a task of the request's sender. The request has no signed message.
-// The sender is therefore the vacant that signed the header Vacancy-Caller. If the header is
-// missing, it is a caller that does not sign.
+// taskRef returns a reference to a task of the request's sender: the vacant that signed the header
+// Vacancy-Caller, or a caller that does not sign.
 func (a *api) taskRef(r *request, id string) (task.Ref, error) {
 	ref := task.Ref{Vacant: r.Vacant.ID, ID: id}
 	signer, err := a.Callers.Identify(r.Request, r.body)

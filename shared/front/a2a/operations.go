@@ -12,10 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing"
 )
 
-// The requests of the HTTP+JSON binding. The only supported value of Version is 1.0, which is also
-// the default.
+// The requests of the HTTP+JSON binding. Version must be 1.0, which is the default.
 type (
-	// VacantRef names the vacant at whose address A2A is served.
 	VacantRef struct {
 		Vacant  string `path:"vacant"`
 		Version string `header:"A2A-Version"`
@@ -24,7 +22,6 @@ type (
 		VacantRef
 		Body op.Raw[Send] `body:"json"`
 	}
-	// ListTasksRequest requests a page of tasks.
 	ListTasksRequest struct {
 		VacantRef
 		Context          string `query:"contextId"`
@@ -39,12 +36,10 @@ type (
 		VacantRef
 		ID string `path:"id"`
 	}
-	// GetTaskRequest names a task and the length of the history to show.
 	GetTaskRequest struct {
 		TaskRef
 		History uint64 `query:"historyLength"`
 	}
-	// SubscribeRequest names a task whose events to stream, and the last event that the client knows.
 	SubscribeRequest struct {
 		TaskRef
 		Last string `header:"Last-Event-ID"`

@@ -61,7 +61,6 @@ func (a *api) servePushConfigs(r *request, params []byte) error {
 	return newFault(taskNotFound, task.ErrNoPushConfig.Text())
 }
 
-// preparePushConfig validates a client's configuration and gives it an id if it has none.
 func (a *api) preparePushConfig(r *request, c *task.PushConfig) (err error) {
 	if a.Push == nil {
 		return newFault(pushNotSupported, "push notifications are not supported; stream or poll the task")

@@ -17,8 +17,8 @@ import (
 type restRoute struct {
 	op       a2awire.Operation
 	methods  []string
-	taskID   string // id of the task in the path
-	configID string // id of the push configuration in the path
+	taskID   string
+	configID string
 }
 
 // parseRESTRoute returns the operation of a path. The path may begin with a tenant.
@@ -80,8 +80,8 @@ func (a *api) serveREST(r *request, route restRoute) error {
 	if err != nil {
 		return err
 	}
-	// A POST has its parameters in the body. If the path names a task, the body may be empty, except
-	// to create a push configuration. Other requests have their parameters in the path and the query.
+	// If the path names a task, the body of a POST may be empty, except to create a push
+	// configuration.
 	if r.Method == http.MethodPost && (route.taskID == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
 		if err := r.readBody(); err != nil {
 			return err
@@ -157,7 +157,6 @@ func (a *api) serveREST(r *request, route restRoute) error {
 	return err
 }
 
-// logNames maps operations to their names in the log.
 var logNames = map[a2awire.Operation]string{
 	a2awire.Send: "message:send", a2awire.Stream: "message:stream", a2awire.ListTasks: "list", a2awire.GetTask: "get",
 	a2awire.CancelTask: "cancel", a2awire.Subscribe: "subscribe", a2awire.ExtendedCard: "extendedAgentCard", a2awire.CreatePushConfig: "push create",

@@ -34,9 +34,8 @@ func (r *request) readBody() error {
 	return nil
 }
 
-// isSignedCall reports whether the body of POST / is a signed call in the host's own form: method
-// message/send, an envelope, and parts without the member kind. The body can be read again
-// afterwards.
+// isSignedCall reports whether the body of POST / is a signed call in the host's own form. The body
+// can be read again afterwards.
 func (a *api) isSignedCall(r *request) (bool, error) {
 	if err := r.readBody(); err != nil {
 		return false, err
@@ -198,8 +197,7 @@ func (a *api) writeResult(r *request, result []byte) {
 	r.Log("ok", http.StatusOK, nil)
 }
 
-// answerMedia returns the media type of an answer of the REST binding: the type that the client
-// accepts, otherwise the type of the request's body, otherwise A2A's type.
+// answerMedia returns the media type that the client accepts or sends, otherwise A2A's type.
 func (r *request) answerMedia() string {
 	for _, header := range []string{"Accept", "Content-Type"} {
 		value := strings.ToLower(strings.Join(r.Request.Header.Values(header), ","))

@@ -18,9 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// sendMessage answers a message with its task or with a stream of the task's events. If the
-// vacant's conformance options require an answer without a task, sendMessage answers with a
-// message.
 func (a *api) sendMessage(r *request, params []byte) error {
 	sendReq, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {
@@ -73,8 +70,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 		if !turn.Continue {
 			return s.Follow(ref, 0, a.Tasks.FollowTurn)
 		}
-		// A stream begins with the task, even if the task already existed. Its turn may already have
-		// ended.
+		// A stream begins with the task, even if the task already existed.
 		t, last, err := a.Tasks.TurnSnapshot(r.Context(), ref)
 		if err != nil {
 			return err
@@ -99,8 +95,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 	return nil
 }
 
-// newTurn returns the turn of a message, or an error if the vacant cannot answer the message. If
-// the message has no envelope, the host signs it.
+// newTurn returns the turn of a message. If the message has no envelope, the host signs it.
 func (a *api) newTurn(r *request, sendReq *a2awire.SendRequest) (t *task.Turn, err error) {
 	m, outputModes := sendReq.Message, plain.OutputModes(&r.Vacant)
 	accepted := len(sendReq.OutputModes) == 0 || slices.ContainsFunc(sendReq.OutputModes, func(accepted string) bool {

@@ -6,8 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The JSON of A2A 1.0, for API descriptions only: package a2awire reads and writes the JSON. Readers
-// must ignore unknown members, because cards have further members.
+// The JSON of A2A 1.0, for API descriptions only. Package a2awire reads and writes the JSON.
 type (
 	// Part has exactly one of Text, URL, Raw (in base64) and Data.
 	Part struct {
@@ -19,7 +18,6 @@ type (
 		MediaType string          `json:"mediaType,omitempty"`
 		Metadata  map[string]any  `json:"metadata,omitempty"`
 	}
-	// Message is a message with the role ROLE_USER or ROLE_AGENT.
 	Message struct {
 		ID         string         `json:"messageId"`
 		Context    string         `json:"contextId,omitempty"`
@@ -38,7 +36,6 @@ type (
 		Metadata    map[string]any `json:"metadata,omitempty"`
 		Extensions  []string       `json:"extensions,omitempty"`
 	}
-	// Status is the state of a task, with the time at which that state began.
 	Status struct {
 		State   string   `json:"state"`
 		Message *Message `json:"message,omitempty"`
@@ -58,13 +55,11 @@ type (
 		Size  int    `json:"pageSize"`
 		Total int    `json:"totalSize,omitempty"` // omitted above 1,000
 	}
-	// Send requests an answer to a message.
 	Send struct {
 		Message  Message        `json:"message"`
 		Config   *SendConfig    `json:"configuration,omitempty"`
 		Metadata map[string]any `json:"metadata,omitempty"`
 	}
-	// SendConfig specifies how to answer a message.
 	SendConfig struct {
 		OutputModes []string    `json:"acceptedOutputModes,omitempty"`
 		Push        *PushConfig `json:"taskPushNotificationConfig,omitempty"`
@@ -97,7 +92,6 @@ type (
 		Append   bool     `json:"append"`
 		Last     bool     `json:"lastChunk"`
 	}
-	// PushConfig specifies where to send the events of a task.
 	PushConfig struct {
 		Task           string          `json:"taskId,omitempty"`
 		ID             string          `json:"id,omitempty"`
@@ -105,7 +99,6 @@ type (
 		Token          string          `json:"token,omitempty"`
 		Authentication *Authentication `json:"authentication,omitempty"`
 	}
-	// Authentication specifies the Authorization header of push notifications.
 	Authentication struct {
 		Scheme      string `json:"scheme,omitempty"`
 		Credentials string `json:"credentials,omitempty"`
@@ -153,8 +146,7 @@ type (
 		ID        identity.ID `json:"kid"`
 		X         string      `json:"x"`
 	}
-	// Failure is the body of an error response. A2A defines the member Error, which is absent if no
-	// vacant has the path. The host defines the other members, which are absent in A2A's own errors.
+	// Failure is the body of an error response. A2A defines only the member Error.
 	Failure struct {
 		Error  *restError `json:"error,omitempty"`
 		Detail string     `json:"detail,omitempty"`

@@ -1,11 +1,8 @@
 // Package account serves the API of accounts: to operators below /v1/admin/accounts, and to tenants
-// with a key of their account at /v1/account and /v1/keys. It also receives the webhooks of the
-// payment provider.
+// with a key of their account at /v1/account and /v1/keys.
 //
-// A tenant's request can read and change only the account of its key. A key cannot create a key
-// or link with more rights than its own. A test key can only list, create and revoke test keys,
-// because balance, usage, receipts, changes and links are live data. A secret appears only in the
-// answer that creates it.
+// A tenant's request can read and change only the account of its key. A key cannot create a key or
+// link with more rights than its own. A test key can only list, create and revoke test keys.
 package account
 
 import (
@@ -26,10 +23,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Account is the JSON form of an account. Balance is the amount that the account can spend,
-// including its credit line. Held is money that has left Balance, but is not in usage yet: amounts
-// reserved for running calls, and the cost of finished calls and bookings. Lists omit Held. Links
-// lists the callers for whose signed calls the account pays. Key is the key that sent the request.
+// Account is the JSON form of an account. Balance includes the credit line. Held is money that has
+// left Balance, but is not in usage yet. Lists omit Held.
 type Account struct {
 	billing.Account
 	Balance money.Amount   `json:"balance"`
@@ -46,14 +41,11 @@ type Page struct {
 	Next     string    `json:"next"`
 }
 
-// Change is an entry in the history of an account. Position is the number of the entry, starting at
-// 1.
 type Change struct {
 	Position uint64 `json:"position"`
 	billing.Change
 }
 
-// Changes is a page of an account's history. Next is the first position of the next page.
 type Changes struct {
 	Changes []Change `json:"changes"`
 	Next    uint64   `json:"next"`
@@ -63,7 +55,6 @@ type Keys struct {
 	Keys []billing.Key `json:"keys"`
 }
 
-// Issuers is the list of issuers whose tokens the host accepts.
 type Issuers struct {
 	Issuers []billing.Issuer `json:"issuers"`
 }
@@ -145,13 +136,11 @@ func (d *api) tenantRoutes(s op.Server) []op.Route {
 		op.NewHandlerRoute(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives signed webhooks from Stripe"}, d.receiveStripeEvent)))
 }
 
-// Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	emptyAPI := &api{}
 	return op.Specs(slices.Concat(emptyAPI.operatorRoutes(op.Server{OperatorOnly: true}), emptyAPI.tenantRoutes(op.Server{})))
 }
 
-// twinRoutes returns the routes of the operations that both the operator and account keys can use.
 func (d *api) twinRoutes(s op.Server) []op.Route {
 	canRead := d.isReceiptParty
 	if s.OperatorOnly {
@@ -191,8 +180,6 @@ func (d *api) twinRoutes(s op.Server) []op.Route {
 	}
 }
 
-// findAccount returns the account that the operator's request names, or the account of the caller's
-// key.
 func (d *api) findAccount(ctx context.Context, in accountNamer) (billing.Account, error) {
 	sender := op.CallerOf(ctx)
 	if sender.IsOperator {
@@ -218,8 +205,6 @@ func changeHandler[Body any](d *api, f func(ctx context.Context, id string, b Bo
 	})
 }
 
-// fullAccount returns an account with its balance, held amount and links. If err is not nil, it
-// only returns err.
 func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
@@ -228,7 +213,7 @@ func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Ac
 	if err != nil {
 		return result, err
 	}
-	// The sum of all changes is in the balance, spent according to usage, or held.
+	// The sum of all changes is in the balance, in usage, or held.
 	heldAmount, err := d.SumChanges(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
 	if err == nil {
 		err = usage.EachSpentDay(ctx, d.Store, a.ID, func(_ time.Time, spent money.Amount) error {
@@ -239,8 +224,8 @@ func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Ac
 	if err != nil {
 		return result, err
 	}
-	// The three values are read one after another. If a credit is added between the reads, or
-	// finished calls are added to usage, the difference may be negative.
+	// The values are read one after another, so a concurrent credit or call may make the difference
+	// negative.
 	heldAmount = max(heldAmount-result.Balance, 0)
 	result.Held = &heldAmount
 	result.Links, err = d.Billing.Links(ctx, a.ID)
@@ -261,11 +246,9 @@ func (d *api) openAccount(ctx context.Context, in op.Body[Opening]) (Account, er
 	return d.fullAccount(ctx, a, err)
 }
 
-// maxPageSize limits a page of accounts or changes. It is low because listing accounts reads the
-// balance of each account.
+// maxPageSize is low because listing accounts reads the balance of each account.
 const maxPageSize = 100
 
-// pageSize limits the requested page size. Zero requests the maximum.
 func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPageSize), maxPageSize)) }
 
 func (d *api) listAccounts(ctx context.Context, in ListRequest) (page Page, err error) {
@@ -284,8 +267,7 @@ func (d *api) listAccounts(ctx context.Context, in ListRequest) (page Page, err 
 
 type Moved struct {
 	Account
-	// Replayed is true if an earlier request with the same key moved the amount, so this request
-	// moved no money.
+	// Replayed is true if an earlier request with the same key moved the amount.
 	Replayed bool `json:"replayed,omitempty"`
 }
 
@@ -296,7 +278,6 @@ func (m *Moved) SetHeaders(h http.Header) int {
 	return 0
 }
 
-// moveMoney returns the function of an operation that changes the balance once per idempotency key.
 func (d *api) moveMoney(changeBalance func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, MoveRequest) (Moved, error) {
 	return withAccount(d, func(ctx context.Context, a *billing.Account, in MoveRequest) (moved Moved, err error) {
 		*a, moved.Replayed, err = changeBalance(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
@@ -342,7 +323,6 @@ func (d *api) linkCaller(ctx context.Context, in Request[Claim]) (Linked, error)
 	return Linked{&l}, err
 }
 
-// Host contains the id of this host, which a PaymentClaim must name.
 type Host struct {
 	ID identity.ID `json:"host_id"`
 }

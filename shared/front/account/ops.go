@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	OperatorPath = "/v1/admin/accounts"
-	TenantPath   = "/v1/account"
-	KeysPath     = "/v1/keys"
-	UsagePath    = "/v1/usage"
-	// StripePath is the path to which Stripe sends webhooks.
+	OperatorPath         = "/v1/admin/accounts"
+	TenantPath           = "/v1/account"
+	KeysPath             = "/v1/keys"
+	UsagePath            = "/v1/usage"
 	StripePath           = TenantPath + "/stripe"
 	OperatorReceiptsPath = "/v1/admin/receipts/"
 
@@ -28,18 +27,15 @@ const (
 	issuerPath  = issuersPath + "/{id}"
 )
 
-// IsTenantPath reports whether TenantHandler serves a path.
 func IsTenantPath(path string) bool {
 	return path == TenantPath || strings.HasPrefix(path, TenantPath+"/") || path == KeysPath || path == UsagePath || strings.HasPrefix(path, KeysPath+"/")
 }
 
-// IdempotencyHeader is the header of the idempotency key. Requests with the same key move money
-// only once.
+// IdempotencyHeader contains the idempotency key. Requests with the same key move money only once.
 const IdempotencyHeader = "Idempotency-Key"
 
 const maxBodyBytes = 16 << 10
 
-// The operations that only the operator may use.
 var (
 	OpenAccount      = op.Op[op.Body[Opening], Account]{Method: "POST", Path: OperatorPath, Status: http.StatusCreated, MaxBody: maxBodyBytes, Doc: "opens the account of a tenant"}
 	ListAccounts     = op.Op[ListRequest, Page]{Method: "GET", Path: OperatorPath, Doc: "lists accounts by tenant"}
@@ -72,8 +68,8 @@ var (
 	UnlinkCaller = newTwin[CallerRef, op.None]("DELETE", "/links/{caller}", billing.KeyRequirement{Scope: billing.ScopeCall, AltScope: billing.ScopeManage}, "ends the link of a caller; a key without the scope manage ends only links that it made")
 )
 
-// GetReceipt is an op.Twin and not a Twin, because its request does not name an account. Its public
-// route requires no key: a caller can prove its identity by the header Vacancy-Caller.
+// GetReceipt is an op.Twin, because its request does not name an account. Its public route requires
+// no key: a caller can prove its identity by the header Vacancy-Caller.
 var GetReceipt = op.Twin[ReceiptRef, receipt.Receipt]{
 	Operator: op.Op[ReceiptRef, receipt.Receipt]{Method: "GET", Path: OperatorReceiptsPath + receiptRoute, Doc: receiptDoc},
 	Key:      op.Op[ReceiptRef, receipt.Receipt]{Method: "GET", Path: call.ReceiptsPrefix + receiptRoute, Access: op.Access{Anybody: true, Key: billing.KeyRequirement{Scope: billing.ScopeRead}}, Doc: receiptDoc},
@@ -81,22 +77,17 @@ var GetReceipt = op.Twin[ReceiptRef, receipt.Receipt]{
 
 const receiptDoc = "shows the receipt of a call to its caller (Vacancy-Caller), its payer and the owner of the vacant"
 
-// The operations that only tenants use.
 var (
 	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the host id that claims must name"}
 	MakePayment = op.Op[PaymentRequest, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeManage}}, MaxBody: maxBodyBytes, Doc: "creates a checkout page on which the tenant pays by card, once per idempotency key"}
 )
 
-// Twin is an operation with two routes. The operator's route names the account, and the route for
-// keys uses the account of the key.
 type Twin[In accountNamer, Out any] struct{ op.Twin[In, Out] }
 
-// accountNamer is a request about an account. account returns the account's tenant or id, or "" for
-// the account of the key that sent the request.
+// accountNamer is a request about an account. account returns "" for the account of the request's
+// key.
 type accountNamer interface{ account() string }
 
-// newTwin returns a Twin whose two paths end with path. requirement specifies the permission that a
-// key needs.
 func newTwin[In accountNamer, Out any](method, path string, requirement billing.KeyRequirement, doc string) Twin[In, Out] {
 	operatorOp := op.Op[In, Out]{Method: method, Path: accountPath + path, MaxBody: maxBodyBytes, Doc: doc}
 	keyOp := operatorOp
@@ -113,15 +104,14 @@ func (t Twin[In, Out]) withStatusCreated() Twin[In, Out] {
 	return t
 }
 
-// withOptionalKey returns t with a route for keys that also accepts requests without a key. If a
-// request needs a key, the handler calls op.RequireKey.
+// withOptionalKey returns t with a route for keys that also accepts requests without a key. The
+// handler must call op.RequireKey if a request needs a key.
 func (t Twin[In, Out]) withOptionalKey() Twin[In, Out] {
 	t.Key.Access.Anybody = true
 	return t
 }
 
-// Call sends the request in to a host. If in names an account, Call uses the operator's route, and
-// otherwise the route for keys.
+// Call uses the operator's route if in names an account, and otherwise the route for keys.
 func (t Twin[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return t.For(in.account() != "").Call(ctx, c, in)
 }
@@ -140,26 +130,22 @@ type Request[Body any] struct {
 
 func NewRequest[Body any](ref Ref, body Body) Request[Body] { return Request[Body]{ref, body} }
 
-// Other requests.
 type (
-	// ListRequest requests a page of accounts.
 	ListRequest struct {
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// MoveRequest moves money once per idempotency key.
 	MoveRequest struct {
 		Request[Sum]
 		Key string `header:"Idempotency-Key"`
 	}
-	// ChangesRequest requests a page of changes from a position.
 	ChangesRequest struct {
 		Ref
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	// Span selects hours of usage and their grouping. From and Until are UTC days or hours; if they
-	// are "", the span is the current month. By is one of the constants ByHour to BySubject.
+	// Span selects hours of usage and their grouping. From and Until are UTC days or hours. If they
+	// are "", the span is the current month.
 	Span struct {
 		From  string `query:"from"`
 		Until string `query:"until"`
@@ -209,36 +195,32 @@ type (
 	}
 )
 
-// Bodies of requests.
 type (
 	Opening struct {
 		Tenant string `json:"tenant"`
 		Shards int    `json:"shards,omitempty"`
 	}
-	// NewIssuer asks the host to accept an issuer's tokens for the account of a tenant.
 	NewIssuer struct {
 		Tenant string `json:"tenant"`
 		Issuer string `json:"issuer"`
 		billing.IssuerOptions
 	}
-	// Sum is an amount in micro-dollars. Note is the reason for the change.
+	// Sum is an amount in micro-dollars.
 	Sum struct {
 		Amount money.Amount `json:"amount"`
 		Note   string       `json:"note"`
 	}
-	// Limit is an amount in micro-dollars: a daily cap, or the amount of a payment.
+	// Limit is an amount in micro-dollars.
 	Limit struct {
 		Amount money.Amount `json:"amount"`
 	}
 	Seconds struct {
 		Seconds int64 `json:"seconds"`
 	}
-	// Note contains the reason for an operation.
 	Note struct {
 		Note string `json:"note"`
 	}
-	// Claim contains a claim, signed by a caller, that links the caller to an account or ends its
-	// link.
+	// Claim contains a caller's signed claim that links the caller to an account or ends its link.
 	Claim struct {
 		Claim string `json:"claim"`
 	}

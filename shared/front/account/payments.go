@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxEventBytes limits a webhook in bytes.
 const maxEventBytes = 256 << 10
 
 func (d *api) startPayment(ctx context.Context, in PaymentRequest) (page billing.Checkout, err error) {
@@ -40,8 +39,8 @@ func (d *api) showCheckoutReturn(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// receiveStripeEvent receives a webhook. Stripe repeats a webhook for days until it gets status
-// 200. The answer is therefore sent only after the complete event is stored.
+// receiveStripeEvent answers only after the complete event is stored, because Stripe repeats a
+// webhook for days until it gets status 200.
 func (d *api) receiveStripeEvent(w http.ResponseWriter, r *http.Request) error {
 	body, err := httpapi.ReadBody(w, r, maxEventBytes)
 	if err != nil {

@@ -20,28 +20,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-// Receipts contains the sources from which receipts are built.
 type Receipts struct {
 	// PricedCall reads an answered call that had a price. Position 0 means the last charged call of
-	// the pair. The bool is false if there is no such call. call.Host.FindPricedCall implements it.
+	// the pair. The bool is false if there is no such call.
 	PricedCall func(ctx context.Context, pair call.Pair, position uint64) (call.RequestRow, call.ResponseRow, bool, error)
-	// Signer returns the key that signs receipts at a time. It is implemented by signingkey.Keys.
-	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
-	// TenantOf returns the tenant that owns a vacant, or "" if the operator owns it.
-	TenantOf func(ctx context.Context, id identity.ID) (string, error)
-	Callers  caller.Verifier
+	Signer     func(ctx context.Context, at time.Time) (certificate.Signer, error)
+	TenantOf   func(ctx context.Context, id identity.ID) (string, error)
+	Callers    caller.Verifier
 }
 
-// receiptRoute is the path of a receipt below the operator's or the tenant's prefix.
 const receiptRoute = "{caller}/{vacant}/{position}"
 
-// LastPosition requests the receipt of the last answered call of a pair.
 const LastPosition = "last"
 
 func receiptNotFound() error { return problem.New(problem.NotFound, "no such receipt") }
 
-// receiptHandler returns the handler that answers with the receipt of a call. Parties that may not
-// read the receipt get NotFound.
+// receiptHandler answers NotFound to parties that may not read the receipt.
 func (d *api) receiptHandler(canRead func(*http.Request, call.Pair, *call.RequestRow) (bool, error)) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		c, err1 := identity.ParseID(r.PathValue("caller"))

@@ -24,9 +24,8 @@ const (
 	BySubject = "subject"
 )
 
-// Line is a sum of usage. Only the member by which the usage is grouped is set. If usage is grouped
-// by subject, the line without a subject contains the usage that keys and links paid. Issuer and
-// Name identify the subject, unless the operator has deleted its name.
+// Line is a sum of usage. If usage is grouped by subject, the line without a subject contains the
+// usage that keys and links paid.
 type Line struct {
 	Hour    string `json:"hour,omitempty"`
 	Day     string `json:"day,omitempty"`
@@ -38,16 +37,13 @@ type Line struct {
 	usage.Counts
 }
 
-// Usage contains the payments of an account and the earnings of its tenant's vacants in a span of
-// time.
 type Usage struct {
 	Tenant string    `json:"tenant"`
 	From   time.Time `json:"from"`
 	Until  time.Time `json:"until"`
 	Paid   []Line    `json:"paid"`
 	Earned []Line    `json:"earned"`
-	// Events lists the bookings that the account paid for, and the refunds.
-	Events []Event `json:"events"`
+	Events []Event   `json:"events"`
 }
 
 // Event is a usage event. Cents is the amount in AGP's unit, negative for refunds.
@@ -61,8 +57,7 @@ type Event struct {
 }
 
 // Statement summarizes a month of an account. Gross is the amount that callers paid for the
-// tenant's vacants, Fee is the host's share of Gross, and Net is Gross minus Fee. Credited is the
-// sum of all credits minus withdrawn payments. Owed is the currently used part of the credit line,
+// tenant's vacants, and Fee is the host's share of Gross. Owed is the used part of the credit line
 // plus unpaid amounts of withdrawn payments.
 type Statement struct {
 	Tenant   string       `json:"tenant"`
@@ -76,7 +71,6 @@ type Statement struct {
 	Owed     money.Amount `json:"owed"`
 }
 
-// maxSpan limits the span of one answer.
 const maxSpan = 400 * 24 * time.Hour
 
 // parse parses the span. The default is the current UTC month until an hour from now, which
@@ -116,7 +110,6 @@ func parseDayOrHour(field, s string) (time.Time, error) {
 	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or a UTC hour such as 2026-11-24T15", httpapi.QuoteTruncated(s))
 }
 
-// usageGroups sums up hours of usage. grouping is one of ByHour to BySubject.
 type usageGroups struct {
 	grouping string
 	lines    map[Line]*usage.Counts
@@ -170,9 +163,8 @@ func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err e
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
 	paid, earned := usageGroups{grouping, map[Line]*usage.Counts{}}, usageGroups{grouping, map[Line]*usage.Counts{}}
 	if grouping == BySubject {
-		// The line without a subject must contain only usage that no subject caused. EachPaidHour below
-		// adds the complete usage of the account to this line. The usage of all subjects is therefore
-		// subtracted here.
+		// EachPaidHour below adds the complete usage of the account to the line without a subject.
+		// The usage of all subjects is therefore subtracted here.
 		subjects, err := d.Subjects(ctx, a.ID)
 		if err != nil {
 			return u, err

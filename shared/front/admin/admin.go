@@ -1,16 +1,12 @@
-// Package admin implements the operator's API. It creates, lists, shows, publishes, exports and
-// deletes vacants, creates their children, sets their plans, changes their states, and manages the
-// gate's policy and the host's identity.
+// Package admin implements the operator's API. It creates, publishes, exports and deletes vacants,
+// creates their children, and manages the gate's policy and the host's identity.
 //
-// The host decides who may use the API. On a single machine it is served at a Unix socket that only
-// its owner can open, never at the public listener. On AWS it is served at a public URL behind
-// RequireKey, which accepts only the operator's key. Two other handlers serve some of the routes.
+// On a single machine, the API is served at a Unix socket that only its owner can open. On AWS, it
+// is served at a public URL behind RequireKey, which accepts only the operator's key.
 // SignedChildrenHandler serves parents that request children with their own signature, and
-// TenantHandler serves tenants that manage their own vacants with a key of their account.
+// TenantHandler serves tenants that manage their own vacants.
 //
-// Pages in a browser cannot use the API. A tenant gets no information about vacants of other
-// tenants. A body must be strict JSON. A seed (the private key of a vacant) leaves the host only by
-// an export; an imported seed is never shown.
+// A seed (the private key of a vacant) leaves the host only by an export.
 package admin
 
 import (
@@ -45,67 +41,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// SocketHost is the Host header of requests to the admin socket of a single machine. It protects
-// the handler from pages in a browser. The name never resolves (RFC 6761), so no page has this
-// host, and requests with another Host are refused.
+// SocketHost is the only Host header that the admin socket of a single machine accepts. The name
+// never resolves (RFC 6761), so no page in a browser has this host.
 const SocketHost = "admin.vacancy.invalid"
 
-// Prefix is the prefix of all paths of the operator's routes.
 const Prefix = "/v1/admin/"
 
 const backupPath = Prefix + "backup"
 
-// Config contains the handler's dependencies. If the host lacks an optional feature, for example
-// BackupHandler, Billing or Gate, its field is nil, and the operations of the feature answer
-// NotFound.
+// Config contains the handler's dependencies. If the field of an optional feature is nil, for
+// example Billing or Gate, the operations of the feature answer NotFound.
 type Config struct {
 	Vacants *vacants.Directory
-	// Answers checks the agents of vacants. Calls reads the arguments and results of their tool
-	// calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
 	Reviews *reviews.Service
 	// AllowedHost is the only accepted Host header. If it is "", any Host is accepted; a key must then
 	// guard the handler.
-	AllowedHost string
-	// VerifyHandler answers GET /v1/admin/verify, and ChainHandler answers GET
-	// /v1/admin/chain/{from}/{to} with the path values from and to. Both answers are streams.
+	AllowedHost                 string
 	VerifyHandler, ChainHandler http.Handler
-	// BackupHandler answers POST /v1/admin/backup with the complete host, including its keys.
+	// BackupHandler answers with the complete host, including its keys.
 	BackupHandler http.Handler
-	// Status describes a host on a single machine. Reindex rebuilds its search index.
-	Status  func(context.Context) (Status, error)
-	Reindex func(context.Context) (Reindexed, error)
-	// RenewReceiptKey is called after the host's URL has been set, and creates the key that signs
-	// receipts. If RenewReceiptKey is nil, another process creates the key.
-	RenewReceiptKey func(context.Context) error
-	Seal            func(context.Context) (Sealed, error)
-	// GraduationsHandler answers POST /v1/graduations, for operators whose host does not serve its
-	// public listener.
+	Status        func(context.Context) (Status, error)
+	Reindex       func(context.Context) (Reindexed, error)
+	// If RenewReceiptKey is nil, another process creates the key that signs receipts.
+	RenewReceiptKey    func(context.Context) error
+	Seal               func(context.Context) (Sealed, error)
 	GraduationsHandler http.Handler
-	// Billing contains the accounts of tenants. It is nil on a host without accounts and prices.
-	Billing *billing.Billing
-	// PaymentKeys contains the keys of the payment provider. It is unused if Billing is nil.
-	PaymentKeys *secrets.Secrets
-	Receipts    *account.Receipts
-	// ExtraRoutes contains routes of other packages, for example of agp.OperatorRoutes.
-	ExtraRoutes []op.Route
-	// Recount computes usage again from the rows of calls and corrects it.
-	Recount func(ctx context.Context) (usage.RecountResult, error)
-	Gate    Gate
-	// ChildReport returns a page of a vacant's children with statistics of its calls to them.
-	ChildReport func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
-	// GET /v1/admin/host reports these values. HasKeyService is true if a key service stores the
-	// host's identity key. Stage is the name of the deployment.
-	HasKeyService  bool
-	Stage, Version string
-	Log            *slog.Logger
+	Billing            *billing.Billing
+	PaymentKeys        *secrets.Secrets
+	Receipts           *account.Receipts
+	ExtraRoutes        []op.Route
+	Recount            func(ctx context.Context) (usage.RecountResult, error)
+	Gate               Gate
+	ChildReport        func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error)
+	HasKeyService      bool
+	Stage, Version     string
+	Log                *slog.Logger
 }
 
-// Handler returns the handler of all operations: the operations of this package (ops.go) and of
-// accounts (account.OperatorRoutes), the routes in c.ExtraRoutes, and POST /v1/graduations, which
-// the public handler also serves. A refusal is a JSON object with the members "detail" and "code",
-// and "field" if a single input is wrong.
+// Handler returns the handler of all operations of the operator's API.
 func Handler(c Config) http.Handler {
 	d := &api{c}
 	routes := op.RoutesByPath(slices.Concat(d.routes(op.Server{OperatorOnly: true}), d.streamRoutes(), account.OperatorRoutes(c.Billing, c.Receipts), c.ExtraRoutes)...)
@@ -113,7 +88,6 @@ func Handler(c Config) http.Handler {
 	return d.guard(d.httpAPI().Mux(routes))
 }
 
-// Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
 	emptyAPI := &api{Config{Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}}}
 	return op.Specs(append(emptyAPI.routes(op.Server{}), emptyAPI.streamRoutes()...))
@@ -239,9 +213,8 @@ func (d *api) httpAPI() httpapi.API {
 	return httpapi.API{Name: "admin", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
-// guard refuses requests that do not come from a command-line client. A browser sends Origin or
-// Sec-Fetch headers. After DNS rebinding, Host contains the name of the page's site. Answers have
-// no CORS header, so a page cannot even read a refusal.
+// guard refuses requests from browsers, which send Origin or Sec-Fetch headers. After DNS
+// rebinding, Host contains the name of the page's site.
 func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -274,7 +247,7 @@ func (d *api) createVacant(ctx context.Context, in op.Body[Creation]) (Vacant, e
 	if spec.Key != nil {
 		defer spec.Key.Wipe()
 	}
-	if tenant, ok := askerOf(ctx).AsTenant(); ok { // tenants may create only vacants of their own
+	if tenant, ok := askerOf(ctx).AsTenant(); ok {
 		if spec.Tenant != "" && spec.Tenant != tenant {
 			return Vacant{}, problem.New(problem.Forbidden, "tenant: expected %s, the tenant of this key, or none, got %s", tenant, quoteTruncated(spec.Tenant))
 		}
@@ -310,9 +283,6 @@ func (d *api) showVacant(ctx context.Context, rec *vacants.Record, _ VacantRef) 
 	return list[0], err
 }
 
-// enrichVacants adds data that vacants' records do not contain: their visibility in the registry, whether
-// a worker is connected, and today's calls. It reads one registration per vacant, and the usage of
-// the day once per tenant.
 func (d *api) enrichVacants(ctx context.Context, list []Vacant) error {
 	if d.Vacants.Registry != nil {
 		ids := make([]identity.ID, len(list))
@@ -342,8 +312,7 @@ func (d *api) enrichVacants(ctx context.Context, list []Vacant) error {
 	if d.Billing == nil {
 		return nil
 	}
-	// The keys of callsByTenant are tenants and vacants. The inner map is nil for a tenant whose usage
-	// is too large to sum up.
+	// The inner map is nil for a tenant whose usage is too large to sum up.
 	callsByTenant := map[string]map[identity.ID]uint64{}
 	for i := range list {
 		v := &list[i]
@@ -370,7 +339,6 @@ func (d *api) commandHandler(command func(context.Context, identity.ID) (vacants
 	})
 }
 
-// exportVacant returns a vacant with its private key. Intermediaries must not store the answer.
 func (d *api) exportVacant(ctx context.Context, rec *vacants.Record, _ VacantRef) (op.Raw[any], error) {
 	b, _, err := d.Vacants.Export(ctx, rec.ID)
 	return b, err

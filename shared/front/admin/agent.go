@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a version of a vacant's agent. Version is 0 if the agent was never set and consists of
-// defaults. Settings contains the effective settings without the texts.
+// Agent is a version of a vacant's agent. Version is 0 if the agent was never set.
 type Agent struct {
 	Vacant   Vacant               `json:"vacant"`
 	Version  int                  `json:"version"`
@@ -36,8 +35,6 @@ func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (
 	return Agent{vacantOf(rec), cmp.Or(version, rec.AgentVersion), a.Blob(), a.Settings(rec.Tenant)}, nil
 }
 
-// setAgent creates the next version of a vacant's agent. It fails if the request has an After that
-// is not the current version.
 func (d *api) setAgent(ctx context.Context, in SetAgentRequest) (Agent, error) {
 	a, err := definition.Parse(in.Body)
 	if err == nil {
@@ -57,7 +54,6 @@ func (d *api) setAgent(ctx context.Context, in SetAgentRequest) (Agent, error) {
 	return d.showAgent(ctx, &rec, 0)
 }
 
-// chooseModel selects the model of an agent with a tier. a may be nil.
 func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	if a == nil || a.Tier == "" {
 		return nil
@@ -72,14 +68,13 @@ func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	return a.ResolveTier(&t)
 }
 
-// NewSetAgentRequest returns a request to store agent, which is JSON, as the next version after
-// current. The request fails with Conflict if current is no longer the current version.
+// NewSetAgentRequest returns a request to store agent as the next version. The host answers
+// Conflict if current is no longer the current version.
 func NewSetAgentRequest(current *Agent, agent []byte) SetAgentRequest {
 	after := Version(current.Version)
 	return SetAgentRequest{NewVacantRequest(current.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
 }
 
-// Version is a version number, starting at 0.
 type Version int
 
 func (v *Version) UnmarshalText(text []byte) error {
@@ -91,8 +86,7 @@ func (v *Version) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Forgetting selects the conversations that an agent forgets. A nil Caller selects all callers, and
-// a nil ContextID all conversations.
+// Forgetting selects the conversations that an agent forgets. A nil member selects all.
 type Forgetting struct {
 	Caller    *identity.ID `json:"caller,omitempty"`
 	ContextID *string      `json:"context_id,omitempty"`

@@ -14,17 +14,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// maxCreationBytes limits the body of a creation, in bytes. The body may contain a logbook and
-// chains.
+// maxCreationBytes limits the body of a creation, which may contain a logbook and chains.
 const maxCreationBytes = 16 << 20
 
 func bodyLimits() canon.Limits { return httpapi.Limits(maxCreationBytes) }
 
-// defaultSubstrate is the substrate of a creation that names none.
 const defaultSubstrate = "echo"
 
-// importedVacant is the output of `vacancy export`. Its name and card are ignored, because the
-// creation names the vacant and the host signs a new card.
+// importedVacant is the output of `vacancy export`. Its name and card are ignored.
 type importedVacant struct {
 	Seed     seed            `json:"seed_hex"`
 	ID       string          `json:"id"`
@@ -38,9 +35,6 @@ type importedVacant struct {
 	Card     json.RawMessage `json:"card" canon:"null"`
 }
 
-// createSpec returns the specification of the vacant to create. An import provides the key,
-// manifest, logbook and chains. It also provides the agent, unless the creation specifies an agent
-// or a substrate.
 func (n *Creation) createSpec() (s vacants.CreateSpec, err error) {
 	s = vacants.CreateSpec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
 	if s.CallTimeout, err = vacants.ParseCallTimeout(n.CallTimeout); err != nil {
@@ -141,8 +135,7 @@ func (l *logEntries) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// chains contains the state that an imported vacant has as a caller: a document for each vacant
-// that it has called.
+// chains contains a document for each vacant that the imported vacant has called.
 type chains map[identity.ID][]byte
 
 func (c *chains) UnmarshalCanon(d *canon.Decoder) error {

@@ -52,14 +52,11 @@ func (d *api) spawnChild(ctx context.Context, in VacantRequest[Spawning]) (spawn
 	return spawned, nil
 }
 
-// createChild creates a child. If the child would inherit the substrate of a parent with a plan, it
-// gets the default substrate.
 func (d *api) createChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
 	endpoints, err := d.resolveEndpoints(ctx, &spec)
 	if err != nil {
 		return Spawned{}, err
 	}
-	// A child that cannot reach its own endpoints could not answer.
 	switch {
 	case len(endpoints) == 0:
 	case spec.OutboundPolicy == composite.NoExternal:

@@ -16,11 +16,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Client is a client of Handler. It returns a refusal as an error of the kind that the handler
-// chose. If the handler cannot be reached, the error is Unavailable.
+// Client is a client of Handler. It returns refusals as errors of the same kind, and Unavailable if
+// the handler cannot be reached.
 type Client struct {
 	HTTP *http.Client
-	URL  string // base URL of the routes
+	URL  string
 	Key  string // the operator's key; "" if the address guards the handler
 }
 
@@ -29,20 +29,17 @@ func (c Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "client o
 // Creation is the body of a creation. Import is the output of `vacancy export`, or nil for a new
 // vacant.
 type Creation struct {
-	Name       string          `json:"name"`
-	Capability string          `json:"capability"`
-	Substrate  string          `json:"substrate,omitempty"`
-	Agent      json.RawMessage `json:"agent,omitempty" canon:"null"`
-	Tenant     string          `json:"tenant,omitempty"`
-	// CallTimeout limits the duration of a call, for example "5m". "" means the host's limit.
+	Name        string          `json:"name"`
+	Capability  string          `json:"capability"`
+	Substrate   string          `json:"substrate,omitempty"`
+	Agent       json.RawMessage `json:"agent,omitempty" canon:"null"`
+	Tenant      string          `json:"tenant,omitempty"`
 	CallTimeout string          `json:"work,omitempty"`
 	Import      json.RawMessage `json:"import,omitempty" canon:"null"`
 }
 
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// AllVacants returns the vacants of all pages. If includeDeleted is set, it includes deleted
-// vacants.
 func (c Client) AllVacants(ctx context.Context, includeDeleted bool) iter.Seq2[Vacant, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
 		p, err := ListVacants.Call(ctx, c, ListVacantsRequest{All: includeDeleted, Cursor: cursor})
@@ -59,11 +56,10 @@ func (c Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// maxExportBytes limits an accepted export, in bytes.
 const maxExportBytes = 128 << 20
 
 // Export returns a vacant as a bundle that contains its key in the clear. The caller must wipe the
-// bundle. An incomplete answer is an error.
+// bundle.
 func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	var b op.Blob
 	path, err := ExportVacant.PathFor(VacantRef{vacant})
@@ -133,7 +129,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
-		// The credentials are only for this handler.
+		// The target of the redirect must not get the credentials.
 		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q; redirects are not followed", resp.Header.Get("Location"))
 	}
 	var r httpapi.Refusal

@@ -13,9 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is the part of the graduation gate that the API uses: it reads attempts, and reads and sets
-// the policy. Graduation makes a closed child a public vacant. This API does not begin attempts
-// through Gate.
+// Gate is the part of the graduation gate that the API uses.
 type Gate interface {
 	Status(ctx context.Context, child identity.ID, position uint64) (graduation.Status, error)
 	Latest(ctx context.Context, child identity.ID) (graduation.Status, bool, error)
@@ -30,9 +28,8 @@ type GatePolicy struct {
 	Policy gate.Policy `json:"policy"`
 }
 
-// signGraduation signs a graduation request on behalf of a hosted vacant, as the parent or the
-// child. The signature only expresses the operator's consent. The gate decides whether the child
-// graduates.
+// signGraduation signs a graduation request for a hosted parent or child. The gate decides later
+// whether the child graduates.
 func (d *api) signGraduation(ctx context.Context, in VacantRequest[GraduationRequest]) (out GraduationSignature, err error) {
 	b := &in.Body
 	req := composite.GraduationRequest{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
@@ -62,7 +59,6 @@ func (d *api) signGraduation(ctx context.Context, in VacantRequest[GraduationReq
 	return out, nil
 }
 
-// GraduationRequest is the request that the parties of a graduation sign.
 type GraduationRequest struct {
 	ParentID       identity.ID `json:"parent_id"`
 	ChildID        identity.ID `json:"child_id"`
@@ -91,8 +87,7 @@ func (d *api) graduation(ctx context.Context, in AttemptRef) (v graduation.View,
 	return st.View(), nil
 }
 
-// childOf returns the id of the child that a request names. The operator may also use the id of a
-// child on another host.
+// childOf returns the id of a child. For the operator, the child may be on another host.
 func (d *api) childOf(ctx context.Context, ref string) (identity.ID, error) {
 	if id, err := identity.ParseID(ref); err == nil && askerOf(ctx) == vacants.OperatorAsker() {
 		return id, nil
@@ -117,5 +112,4 @@ func (d *api) setGatePolicy(ctx context.Context, in TenantRequest[op.Raw[gate.Po
 	return d.gatePolicy(ctx, in.TenantRef)
 }
 
-// GraduationsPath is the route for graduation requests, in this API and on the public listener.
 const GraduationsPath = "/v1/graduations"

@@ -10,38 +10,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Storage of the host's identity key.
 const (
 	KeyStorageKMS      = "kms"      // a key service stores the key and never reveals it
 	KeyStorageSoftware = "software" // the store contains the sealed key
 )
 
-// Host is the identity of a host. URL is "" until it is set. SignedCards is the number of cards
-// that were signed again because the URL changed. Only the answer of SetHost contains this number.
+// Host is the identity of a host. URL is "" until it is set. Only SetHost returns SignedCards, the
+// number of cards that were signed again.
 type Host struct {
-	ID         identity.ID `json:"host_id"`
-	KeyStorage string      `json:"key"`
-	URL        string      `json:"url"`
-	Version    string      `json:"version"`
-	Stage      string      `json:"stage"`
-	// Signature is the signature of a challenge, in hexadecimal.
-	Signature   string `json:"signature,omitempty"`
-	SignedCards *int   `json:"cards_signed,omitempty"`
+	ID          identity.ID `json:"host_id"`
+	KeyStorage  string      `json:"key"`
+	URL         string      `json:"url"`
+	Version     string      `json:"version"`
+	Stage       string      `json:"stage"`
+	Signature   string      `json:"signature,omitempty"`
+	SignedCards *int        `json:"cards_signed,omitempty"`
 }
 
 const maxChallengeBytes = 128
 
-// challengeChars are the characters of hexadecimal and of both base64 alphabets.
 const challengeChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// ProofBytes returns the bytes that the host signs for a challenge. No other text that this project
-// signs has the same prefix. The bytes contain the host and its URL, so a proof is valid for only
-// one host.
+// ProofBytes returns the bytes that the host signs for a challenge. The prefix is unique, so a
+// proof is not a valid signature of any other text. The id and URL bind the proof to one host.
 func (h *Host) ProofBytes(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }
 
-// HasValidProof reports whether h contains a valid signature of challenge by h's id.
 func (h *Host) HasValidProof(challenge string) bool {
 	sig, err := hex.DecodeString(h.Signature)
 	return err == nil && identity.Verify(h.ID, h.ProofBytes(challenge), sig)
@@ -85,14 +80,13 @@ type HostURL struct {
 	URL string `json:"url"`
 }
 
-// setHost sets the public URL and signs all cards again that contain another URL.
 func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
 	signedCards, err := d.Vacants.SetURL(ctx, in.Body.URL)
 	if err != nil {
 		return Host{}, err
 	}
-	// Each deployment ends with this operation. A new stage therefore has the key that signs
-	// receipts before its first receipt.
+	// Each deployment ends with this operation, so a new stage has the key before its first
+	// receipt.
 	if d.RenewReceiptKey != nil {
 		if err := d.RenewReceiptKey(ctx); err != nil {
 			return Host{}, err

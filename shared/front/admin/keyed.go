@@ -15,9 +15,9 @@ type KeyChecker interface {
 	Check(ctx context.Context, key string) error
 }
 
-// RequireKey accepts only requests with the operator's key, as "Authorization: Bearer KEY" (RFC
-// 6750). Other requests get 401 with WWW-Authenticate and no details. If the key cannot be checked,
-// they get 503, so that clients do not mistake a fault for a wrong key.
+// RequireKey accepts only requests with the operator's key (RFC 6750). If the key cannot be
+// checked, RequireKey answers 503 instead of 401, so that clients do not mistake a fault for a
+// wrong key.
 func RequireKey(checker KeyChecker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := bearerKey(r)

@@ -9,16 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Spawning is the body of a spawn request, with the members of a composite.SpawnRequest.
-// SecondParent is the name or id of the second parent. It is set only if Path is D4, the birth path
-// with two parents (PROTOCOL §11). Both parents sign, so the second parent must also be on this
-// host.
+// Spawning is the body of a spawn request. SecondParent is a second parent on this host. It is set
+// only if Path is D4, the birth path with two parents (PROTOCOL §11).
 type Spawning struct {
-	Path       composite.BirthPath `json:"path"`
-	Name       string              `json:"name"`
-	Capability string              `json:"capability"`
-	Substrate  string              `json:"substrate,omitempty"`
-	// Agent is an alternative to Substrate.
+	Path           composite.BirthPath      `json:"path"`
+	Name           string                   `json:"name"`
+	Capability     string                   `json:"capability"`
+	Substrate      string                   `json:"substrate,omitempty"`
 	Agent          json.RawMessage          `json:"agent,omitempty" canon:"null"`
 	Tools          []string                 `json:"tools,omitempty"`
 	Rule           string                   `json:"rule,omitempty"` // additional rule of the child, only for birth path D1
@@ -42,8 +39,7 @@ func (s *Spawned) SetHeaders(http.Header) int {
 	return 0
 }
 
-// Validate implements op.Validator. It checks that the text is safe to print, and that the child
-// has a manifest signed by itself and its parent.
+// Validate returns an error unless the child and its parent have signed the manifest.
 func (s *Spawned) Validate() error {
 	if err := s.Vacant.Validate(); err != nil {
 		return err
@@ -55,8 +51,7 @@ func (s *Spawned) Validate() error {
 	return err
 }
 
-// Manifest is a child's stored manifest with both signatures. Graduated is true if the child has
-// graduated, so that all callers may call it. Replaced is the previous manifest.
+// Manifest is a child's stored manifest with both signatures. Replaced is the previous manifest.
 type Manifest struct {
 	Manifest  json.RawMessage `json:"manifest"`
 	Graduated bool            `json:"graduated"`
@@ -86,11 +81,9 @@ func (c *Children) Validate() error {
 
 func (p *Plan) Validate() error { return p.Vacant.Validate() }
 
-// Child is a child with the outcome of its parent's calls. Calls is the number of calls that the
-// child accepted. FailedCalls is the number of failures among the last DecidedCalls calls.
-// MedianLatencyMS is the median latency of the answered calls among them in milliseconds, or null
-// if there are none. If the parent cannot call the child, UnavailableReason is the child's state or
-// "deleted". Calls that the parent could not make are not counted.
+// Child is a child with the outcome of its parent's calls. FailedCalls and MedianLatencyMS describe
+// the last DecidedCalls calls. If the parent cannot call the child, UnavailableReason is the
+// child's state or "deleted".
 type Child struct {
 	Vacant          Vacant              `json:"vacant"`
 	Path            composite.BirthPath `json:"path"`
@@ -104,7 +97,6 @@ type Child struct {
 	UnavailableReason string `json:"cannot_answer,omitempty"`
 }
 
-// Children is a page of children. Next is the cursor of the next page, or "" on the last page.
 type Children struct {
 	Children []Child `json:"children"`
 	Next     string  `json:"next"`
@@ -118,6 +110,6 @@ type Plan struct {
 
 type GraduationSignature struct {
 	ID        identity.ID `json:"vacant_id"`
-	Party     string      `json:"party"`     // parent or child
-	Signature string      `json:"signature"` // in hexadecimal
+	Party     string      `json:"party"`
+	Signature string      `json:"signature"`
 }

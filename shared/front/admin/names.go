@@ -10,15 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxNameCount is the highest count of a tenant's names; further names are not counted.
 const maxNameCount = 100_000
 
 // Name is a reserved name: no vacant has it, and only its tenant and the operator may use it again.
 type Name struct {
 	Name   string `json:"name"`
 	Tenant string `json:"tenant,omitempty"` // "" means the operator
-	// Deleted is the id of the deleted vacant that had the name. It is nil if the vacant was
-	// renamed.
+	// Deleted is the id of the deleted vacant that had the name, or nil if the vacant was renamed.
 	Deleted *identity.ID `json:"deleted_vacant_id,omitempty"`
 }
 
@@ -30,8 +28,7 @@ func (n *Name) Validate() error {
 	return nil
 }
 
-// Names is a page of a tenant's reserved names. Count is the number of all names of the tenant,
-// including the names of its vacants. Next is the cursor of the next page, or "" on the last page.
+// Names is a page of a tenant's reserved names. Count is the number of all names of the tenant.
 type Names struct {
 	Names []Name `json:"names"`
 	Count int    `json:"count"`

@@ -23,16 +23,13 @@ const (
 	vacantPath  = vacantsPath + "/{vacant}"
 )
 
-// The access of account keys to operations on vacants. A request for another party's vacant gets
-// the same answer, byte for byte, as a request for a vacant that does not exist.
 var (
 	readAccess   = op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeVacants}}
 	changeAccess = op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeVacants, RequiresActive: true}}
 )
 
-// The operations on vacants. Only the operator may use ExportVacant, because its answer contains
-// the private key of a vacant. A thief of an account key must not be able to take over the tenant's
-// vacants permanently.
+// Only the operator may use ExportVacant, because its answer contains a private key. A thief of an
+// account key could otherwise take over the tenant's vacants permanently.
 var (
 	CreateVacant        = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changeAccess, MaxBody: maxCreationBytes, Wipe: true, Doc: "creates a vacant"}
 	ListVacants         = op.Op[ListVacantsRequest, VacantPage]{Method: "GET", Path: vacantsPath, Access: readAccess, Doc: "lists vacants by name"}
@@ -91,8 +88,6 @@ var (
 	Reindex       = op.Op[op.IgnoredBody, Reindexed]{Method: "POST", Path: Prefix + "reindex", Doc: "rebuilds the search index of a host on one machine"}
 )
 
-// SecretOps contains the operations on secrets of one kind: the secrets of agents, or the keys of
-// the payment provider.
 type SecretOps struct {
 	List   op.Op[TenantRef, Secrets]
 	Set    op.Op[SetSecretRequest, secrets.Info]
@@ -107,8 +102,6 @@ func newSecretOps(path, kind string) SecretOps {
 	}
 }
 
-// AgentSecrets is for secrets of the host or of a tenant. PaymentKeys is for the host's keys of the
-// payment provider (stripe, stripe-webhook).
 var (
 	AgentSecrets = newSecretOps(Prefix+"secrets", "the secrets of agents")
 	PaymentKeys  = newSecretOps(Prefix+"payments", "the keys of the payment provider")
@@ -126,7 +119,6 @@ type VacantRequest[Body any] struct {
 	Body Body `body:"json"`
 }
 
-// ReviewRef names a review of a vacant by its position.
 type ReviewRef struct {
 	VacantRef
 	Position uint64 `path:"position"`
@@ -136,7 +128,6 @@ func NewVacantRequest[Body any](vacant string, body Body) VacantRequest[Body] {
 	return VacantRequest[Body]{VacantRef{vacant}, body}
 }
 
-// TenantRef names a tenant. "" means the host itself.
 type TenantRef struct {
 	Tenant string `query:"tenant"`
 }
@@ -145,27 +136,21 @@ func NewTenantRequest[Body any](tenant string, body Body) TenantRequest[Body] {
 	return TenantRequest[Body]{TenantRef{tenant}, body}
 }
 
-// TenantRequest is a request with a body about a tenant or the host.
 type TenantRequest[Body any] struct {
 	TenantRef
 	Body Body `body:"json"`
 }
 
-// DailyBudget is a daily budget in micro-dollars.
 type DailyBudget struct {
 	Daily money.Amount `json:"daily" canon:"required"`
 }
 
-// Other requests.
 type (
-	// ListVacantsRequest requests a page of vacants. If All is set, it includes deleted vacants.
 	ListVacantsRequest struct {
 		All    bool   `query:"all"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// NamesRequest requests a page of reserved names. If Tenant is empty, they are the operator's
-	// names.
 	NamesRequest struct {
 		TenantRef
 		Cursor string `query:"cursor"`
@@ -174,14 +159,12 @@ type (
 	NameRef struct {
 		Name string `path:"name"`
 	}
-	// ToolTextsRequest selects the last calls of a caller that were answered or have failed. The
-	// default and the maximum of Last are 20.
+	// ToolTextsRequest selects the last ended calls of a caller. Last defaults to its maximum, 20.
 	ToolTextsRequest struct {
 		VacantRef
 		Caller identity.ID `query:"caller"`
 		Last   uint64      `query:"last"`
 	}
-	// LogbookRequest requests the part of a vacant's logbook that begins at a position.
 	LogbookRequest struct {
 		VacantRef
 		From  uint64 `query:"from"`
@@ -192,13 +175,12 @@ type (
 		VacantRef
 		Version uint64 `query:"version"`
 	}
-	// AgentRequest names a version of a vacant's agent. 0 means the current version.
 	AgentRequest struct {
 		VacantRef
 		Version Version `query:"version"`
 	}
-	// SetAgentRequest is the next version of a vacant's agent. After is the expected current version.
-	// If After is nil, any current version is replaced.
+	// SetAgentRequest is the next version of a vacant's agent. If After is nil, it replaces any
+	// current version.
 	SetAgentRequest struct {
 		VacantRequest[op.Raw[definition.Agent]]
 		After *Version `query:"after"`
@@ -214,9 +196,8 @@ type (
 		VacantRef
 		Position uint64 `query:"position"`
 	}
-	// CallsRequest requests the last calls of a pair, or all calls if Last is 0. From is a name or id
-	// of a caller. If From is the name of an identity of the reader, OwnIdentity is the id of this
-	// identity.
+	// CallsRequest requests the last calls of a pair, or all calls if Last is 0. If From names an
+	// identity of the reader, OwnIdentity is the id of this identity.
 	CallsRequest struct {
 		From        string `path:"from"`
 		To          string `path:"to"`
@@ -231,13 +212,9 @@ type (
 		SecretRef
 		Body SecretSetting `body:"json"`
 	}
-	// HostRequest requests the identity of the host. If it contains a challenge, the answer also
-	// contains the host's signature of the challenge.
 	HostRequest struct {
 		Challenge []string `query:"challenge"`
 	}
-	// RestoreRequest reports a restore from a backup for one page of the host's vacants. An empty
-	// Cursor means the first page.
 	RestoreRequest struct {
 		Cursor string `query:"cursor"`
 	}

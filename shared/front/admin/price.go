@@ -12,13 +12,12 @@ import (
 )
 
 // CurrentPrice is a vacant's price. UnreportedAnswers is the number of answers in the last seven
-// days without a report of the tokens on which the price depends.
+// days whose tokens were not reported.
 type CurrentPrice struct {
 	price.Price
 	UnreportedAnswers uint64 `json:"unreported,omitempty"`
 }
 
-// unreportedWindow limits the age of the answers that CurrentPrice.UnreportedAnswers counts.
 const unreportedWindow = 7 * 24 * time.Hour
 
 func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceRequest) (p CurrentPrice, err error) {
@@ -58,9 +57,7 @@ func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in VacantReques
 }
 
 // NewPrice is the next version of a price, in micro-dollars. Flat is the price of a call, and
-// InputPrice and OutputPrice are the prices of a million tokens. MaxCharge limits the charge for a
-// call with priced tokens. The defaults of FreePerAddress and FreeTotal are derived from
-// FreePerSigner (price.Price.SetDefaultFreeLimits).
+// InputPrice and OutputPrice are the prices of a million tokens.
 type NewPrice struct {
 	Flat           money.Amount `json:"flat"`
 	InputPrice     money.Amount `json:"in"`
@@ -71,7 +68,6 @@ type NewPrice struct {
 	FreeTotal      *int64       `json:"free_all,omitempty"`
 }
 
-// NewPriceFrom returns a request to set the price p. The host chooses its version, time and fee.
 func NewPriceFrom(p price.Price) NewPrice {
 	return NewPrice{p.Flat, p.InputPrice, p.OutputPrice, p.MaxCharge, p.FreePerSigner, &p.FreePerAddress, &p.FreeTotal}
 }

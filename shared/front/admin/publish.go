@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Receipt is the result of a publication or revocation. Unchanged is true if the host had already
-// stored the same publication or revocation.
+// Receipt is the result of a publication or revocation. Unchanged is true if the request repeats a
+// stored one.
 type Receipt struct {
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
@@ -22,7 +22,6 @@ type Receipt struct {
 	Unchanged  bool                 `json:"unchanged,omitempty"`
 }
 
-// Published is a hosted vacant with the receipt of its publication.
 type Published struct {
 	Vacant  Vacant  `json:"vacant"`
 	Receipt Receipt `json:"receipt"`
@@ -32,22 +31,19 @@ func (p *Published) Validate() error {
 	if err := p.Vacant.Validate(); err != nil {
 		return err
 	}
-	// The visibility is "" if the key was never registered.
 	if v := p.Receipt.Visibility; v != "" && checkVisibility(v) != nil {
 		return problem.New(problem.Untrusted, "the host's answer is not a receipt: it has no known visibility")
 	}
 	return nil
 }
 
-// Listed is the listing that the operator has set for a registration.
 type Listed struct {
 	ID      identity.ID `json:"vacant_id"`
 	Source  string      `json:"listing_source"`
 	Listing Listing     `json:"listing"`
 }
 
-// Listing describes a vacant for searches, in addition to its card. Price is in micro-dollars per
-// call.
+// Listing describes a vacant for searches. Price is in micro-dollars per call.
 type Listing struct {
 	Tags    []string `json:"tags,omitempty"`
 	Skills  []string `json:"skills,omitempty"`
@@ -55,7 +51,7 @@ type Listing struct {
 	Family  string   `json:"family,omitempty"`
 	Owner   string   `json:"owner,omitempty"`
 	Price   int64    `json:"price"`
-	// Venue describes the vacant as a venue. If Venue is nil, the stored venue is unchanged.
+	// If Venue is nil, the stored venue is unchanged.
 	Venue *listing.Venue `json:"venue,omitempty"`
 }
 
@@ -91,7 +87,6 @@ func (d *api) publishVacant(ctx context.Context, in VacantRequest[Publication]) 
 	if b.Venue != nil {
 		options.Venue = b.Venue.applyTo
 		v := listing.DefaultVenue()
-		// The change is validated before data are read or written.
 		if err := b.Venue.applyTo(&v); err != nil {
 			return p, err
 		}
@@ -103,7 +98,6 @@ func (d *api) publishVacant(ctx context.Context, in VacantRequest[Publication]) 
 	return publishedOf(d.Vacants.Publish(ctx, rec.ID, options))
 }
 
-// Revocation contains the reason for the revocation of a key.
 type Revocation struct {
 	Reason string `json:"reason"`
 }
@@ -112,8 +106,6 @@ func publishedOf(rec vacants.Record, r registry.Receipt, err error) (Published, 
 	return Published{vacantOf(&rec), Receipt{r.Seq, r.CardHash, r.Visibility, r.Replayed}}, err
 }
 
-// setListing sets the operator's listing of a registered vacant, which may run on this host or on
-// another host.
 func (d *api) setListing(ctx context.Context, in VacantRequest[Listing]) (Listed, error) {
 	id, err := identity.ParseID(in.Vacant)
 	if err != nil {

@@ -9,10 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Restored reports how the floors of a page of vacants were raised after a restore. A vacant
-// accepts only messages that were signed after its floor. VacantCount is the number of vacants
-// whose floor was raised, and Failed contains the errors of the others. Next is the cursor of the
-// next page, or "" on the last page.
+// Restored reports how the floors of vacants were raised after a restore. A vacant accepts only
+// messages that were signed after its floor.
 type Restored struct {
 	VacantCount int               `json:"vacants"`
 	LatestFloor time.Time         `json:"refused_until,omitzero"`
@@ -20,8 +18,8 @@ type Restored struct {
 	Failed      []httpapi.Refusal `json:"failed,omitempty"`
 }
 
-// restoredPageSize is the number of vacants per request. The function that serves the admin API has
-// half a minute, and each vacant takes some tens of milliseconds.
+// restoredPageSize limits the duration of a request. The function that serves the API has half a
+// minute, and each vacant takes some tens of milliseconds.
 const restoredPageSize = 50
 
 func (d *api) raiseFloors(ctx context.Context, in RestoreRequest) (Restored, error) {
@@ -38,9 +36,8 @@ func (d *api) raiseFloors(ctx context.Context, in RestoreRequest) (Restored, err
 	return page, nil
 }
 
-// ReportRestore reports to the host, page by page, that its data were restored from a backup. It
-// returns the combined result of all pages. An error of a single vacant does not stop the others;
-// at the end, ReportRestore returns the first such error.
+// ReportRestore reports to the host that its data were restored from a backup. It continues after
+// an error of a single vacant and returns the first such error at the end.
 func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 	failedCount, firstErr := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/op"
 )
 
-// Root names the vacant at the host's own address. A request may contain the vacant's name instead
-// of its id. If Vacant is nil, the address has no vacant.
+// Root names the vacant at the host's own address by its id or name. If Vacant is nil, the address
+// has no vacant.
 type Root struct {
 	Vacant *string `json:"vacant" canon:"required,null"`
 }

@@ -24,8 +24,6 @@ type SecretSetting struct {
 // Format implements fmt.Formatter without printing the value.
 func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a secret for %q", s.Hosts) }
 
-// secretsAPI serves one kind of secrets. If allowTenants is false, only the host may
-// have such secrets.
 type secretsAPI struct {
 	*secrets.Secrets
 	allowTenants bool

@@ -20,31 +20,26 @@ type Vacant struct {
 	State        lifecycle.State `json:"state"`
 	Capability   string          `json:"capability_text"`
 	Substrate    string          `json:"substrate"`
-	AgentVersion int             `json:"agent_version,omitempty"` // 0 if the agent was never set
-	Endpoint     string          `json:"endpoint"`                // URL for calls, as in the card
-	Card         json.RawMessage `json:"card"`                    // signed card
+	AgentVersion int             `json:"agent_version,omitempty"`
+	Endpoint     string          `json:"endpoint"`
+	Card         json.RawMessage `json:"card"`
 	CreatedAt    string          `json:"created"`
 	ChangedAt    string          `json:"changed"`
-	// Parent is the parent of a child. Closed means that the child's manifest is closed.
-	Parent *identity.ID `json:"parent_id,omitempty"`
-	Closed bool         `json:"closed,omitempty"`
-	Tenant string       `json:"tenant,omitempty"` // tenant for which the vacant is hosted
+	Parent       *identity.ID    `json:"parent_id,omitempty"`
+	Closed       bool            `json:"closed,omitempty"`
+	Tenant       string          `json:"tenant,omitempty"`
 	// KeylessAccess is the setting for callers without a key. "" means open.
 	KeylessAccess string       `json:"plain,omitempty"`
-	Price         *price.Price `json:"price,omitempty"` // price of a call; nil if calls are free
+	Price         *price.Price `json:"price,omitempty"` // nil if calls are free
 	// CallTimeout limits the duration of a call, for example "5m0s". "" means the host's limit.
 	CallTimeout string `json:"work,omitempty"`
 	Memory      bool   `json:"memory,omitempty"` // the agent remembers the calls of a conversation
-	// Published is PUBLIC or RESTRICTED if the vacant is published, otherwise "". CallsToday is the
-	// number of answered and failed calls of the UTC day. It is nil if the host does not count usage,
-	// or if the usage is too large to sum up for a list. Only ListVacants and ShowVacant set Published
-	// and CallsToday.
+	// Only ListVacants and ShowVacant set Published, CallsToday and NoWorker. CallsToday is nil if
+	// the usage is unknown or too large to sum up for a list.
 	Published  lifecycle.Visibility `json:"published,omitempty"`
 	CallsToday *uint64              `json:"calls_today,omitempty"`
-	// NoWorker is true if the vacant's substrate is worker and no worker is connected. Only
-	// ListVacants and ShowVacant set it.
-	NoWorker  bool   `json:"no_worker,omitempty"`
-	DeletedAt string `json:"deleted,omitempty"`
+	NoWorker   bool                 `json:"no_worker,omitempty"`
+	DeletedAt  string               `json:"deleted,omitempty"`
 }
 
 func vacantOf(r *vacants.Record) Vacant {
@@ -91,8 +86,7 @@ func (v *Vacant) Validate() error {
 	return nil
 }
 
-// VacantPage is a page of vacants, sorted by name. Next is the cursor of the next page, or "" on the last
-// page.
+// VacantPage is a page of vacants, sorted by name.
 type VacantPage struct {
 	Vacants []Vacant `json:"vacants"`
 	Next    string   `json:"next"`
@@ -107,14 +101,13 @@ func (p *VacantPage) Validate() error {
 	return nil
 }
 
-// Entry is a logbook entry with its hash and its position, starting at 1.
 type Entry struct {
 	Position  uint64          `json:"position"`
 	Hash      identity.Hash   `json:"hash"`
 	Kind      string          `json:"kind"`
 	Payload   json.RawMessage `json:"payload"`
 	Prev      identity.Hash   `json:"prev_hash"`
-	Signature string          `json:"signature"` // in hexadecimal
+	Signature string          `json:"signature"`
 	Time      string          `json:"ts"`
 }
 

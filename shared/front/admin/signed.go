@@ -19,8 +19,7 @@ import (
 )
 
 // IsChildrenPath reports whether path is the route on which a parent requests children with its own
-// signature. Callers other than the operator can use only this route and the routes of
-// TenantHandler.
+// signature.
 func IsChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")
@@ -28,9 +27,8 @@ func IsChildrenPath(path string) bool {
 }
 
 // SignedChildrenHandler serves POST /v1/admin/vacants/{vacant}/children for a parent that signed
-// its request. A request with an invalid signature is refused before any stored data are read. The
-// route must not reveal which vacants exist. If the parent is not on this host, the refusal is
-// therefore the same as for a call to the parent.
+// its request. It checks the signature before it reads stored data. The route must not reveal which
+// vacants exist, so requests and calls to an unknown parent get the same refusal.
 func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 	d := &api{c}
 	return d.guard(d.httpAPI().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
@@ -89,10 +87,9 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 	}}}))
 }
 
-// checkSubstrate returns an error unless the requested substrate is empty, the default, or the
-// parent's own substrate and not a plan. The host calls substrates from its own network, so the
-// parent could otherwise reach servers that it cannot reach itself. The tools in the manifest do
-// not prevent this, because the parent chooses them.
+// checkSubstrate allows only the default substrate, and the parent's own unless it is a plan. The
+// host calls substrates from its own network, so the parent could otherwise reach servers that it
+// cannot reach itself.
 func checkSubstrate(req *composite.SpawnRequest, parent *vacants.Record) error {
 	if req.Substrate == "" {
 		return nil
@@ -108,9 +105,8 @@ func checkSubstrate(req *composite.SpawnRequest, parent *vacants.Record) error {
 		defaultSubstrate, quoteTruncated(req.Substrate))
 }
 
-// childName returns the name of a child that its parent requested: the requested name followed by
-// the parent's id. A parent can therefore neither take a name from another vacant's child nor learn
-// such names.
+// childName appends the parent's id to the requested name. A parent can therefore neither take a
+// name from another vacant's child nor learn such names.
 func childName(parent identity.ID, requestedName string) (string, error) {
 	if err := registry.CheckName(requestedName); err != nil {
 		return "", err

@@ -17,11 +17,10 @@ func askerOf(ctx context.Context) vacants.Asker {
 	return vacants.TenantAsker(sender.Key.Tenant)
 }
 
-// TenantHandler serves the operations on a tenant's own vacants, for keys of its account that have
-// the scope vacants. A request for another party's vacant gets the same answer, byte for byte, as a
-// request for a vacant that does not exist. There are two exceptions: a taken name or slug is
-// refused, and agents may call public vacants. Other operations are forbidden. Operations on
-// secrets must be forbidden because definition.Agent.Prices treats all secrets as the operator's.
+// TenantHandler serves the operations on a tenant's own vacants, for account keys with the scope
+// vacants. A request for another party's vacant gets the same answer, byte for byte, as a request
+// for a vacant that does not exist. Operations on secrets must be forbidden, because
+// definition.Agent.Prices treats all secrets as the operator's.
 func TenantHandler(c Config) http.Handler {
 	d := &api{c}
 	s := op.Server{Keys: c.Billing}
@@ -35,7 +34,6 @@ func TenantHandler(c Config) http.Handler {
 	}))
 }
 
-// findVacant returns a vacant that the caller may see, by its name, its id or a prefix of its id.
 func (d *api) findVacant(ctx context.Context, ref string) (vacants.Record, error) {
 	return d.Vacants.Find(ctx, askerOf(ctx), ref)
 }

@@ -19,8 +19,7 @@ type Update struct {
 	Capability    *string `json:"capability,omitempty"`
 	Substrate     *string `json:"substrate,omitempty"`
 	KeylessAccess *string `json:"plain,omitempty"` // open, off or shared
-	// CallTimeout limits the duration of a call, for example "5m". "" means the host's limit.
-	CallTimeout *string `json:"work,omitempty"`
+	CallTimeout   *string `json:"work,omitempty"`
 	// BasedOn is the ChangedAt time of the Vacant on which the update is based. If BasedOn is nil, the
 	// update overwrites concurrent changes.
 	BasedOn *string `json:"seen,omitempty"`
@@ -55,8 +54,6 @@ func (d *api) updateVacant(ctx context.Context, in VacantRequest[Update]) (v Vac
 	return vacantOf(&rec), err
 }
 
-// Check is the result of a test question to a vacant's agent. Failure is the reason why a call
-// would currently fail, or nil.
 type Check struct {
 	OK      bool        `json:"ok"`
 	Failure *call.Cause `json:"failure,omitempty"`
@@ -72,8 +69,6 @@ func (d *api) checkAgent(ctx context.Context, rec *vacants.Record, _ VacantRef) 
 	return Check{Failure: failure}, err
 }
 
-// failureCause returns the reason why an agent failed a check that began at the time start. If the
-// agent did not cause err, failureCause returns err.
 func (d *api) failureCause(ctx context.Context, rec *vacants.Record, err error, start time.Time) (*call.Cause, error) {
 	if kind := problem.AsError(err).Kind; !kind.IsFailure() && kind != problem.DeadlineExceeded {
 		return nil, err
@@ -87,22 +82,20 @@ func (d *api) failureCause(ctx context.Context, rec *vacants.Record, err error, 
 }
 
 // Tools lists the tools that a vacant's agent would be offered in a call now, and the omitted
-// tools. If the tools are unknown, Failure is the reason.
+// tools.
 type Tools struct {
 	Offered      []string          `json:"offered"`
 	OmittedTools call.OmittedTools `json:"left_out"`
 	Failure      *call.Cause       `json:"failure,omitempty"`
 }
 
-// ToolTexts contains the stored texts of tool calls, starting with the newest call. Destroyed is
-// the number of calls whose texts are unreadable, because the key that encrypted the texts of their
-// day was destroyed.
+// ToolTexts contains the stored texts of tool calls, newest first. Destroyed is the number of calls
+// whose text key was destroyed.
 type ToolTexts struct {
 	Calls     []call.ToolCallRecord `json:"calls"`
 	Destroyed int                   `json:"destroyed"`
 }
 
-// maxToolTextCalls limits the ended calls whose texts a request reads.
 const maxToolTextCalls = 20
 
 func (d *api) toolTexts(ctx context.Context, rec *vacants.Record, in ToolTextsRequest) (ToolTexts, error) {
@@ -123,8 +116,7 @@ func (d *api) tools(ctx context.Context, rec *vacants.Record, _ VacantRef) (Tool
 	start := time.Now()
 	offer, err := d.Answers.Offer(ctx, rec.ID)
 	if err != nil {
-		// NewCause uses only the text of the wrapped error. err is therefore wrapped in an error
-		// with the same text, so that the failure contains it.
+		// NewCause reports only the text of the wrapped error. Therefore err is wrapped again.
 		p := problem.AsError(err)
 		t.Failure, err = d.failureCause(ctx, rec, problem.Wrap(p.Kind, err, "%s", p.Text()), start)
 		return t, err

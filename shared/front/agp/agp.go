@@ -41,16 +41,14 @@ const (
 	Path         = "/a2a/v1"
 	StatusPath   = Path + "/status"
 	BookingsPath = "/v1/bookings"
-	// MetricsPath is the public path of the metrics. It is served only if Config.Metrics is true,
-	// for example on a developer's own machine. The operator uses metricsPath.
+	// MetricsPath is the public path of the metrics. It is served only if Config.Metrics is true.
+	// The operator uses metricsPath.
 	MetricsPath = "/metrics"
 )
 
-// NetworkVersion is the version that ping and status report.
 const NetworkVersion = "1.0"
 
-// IsPath reports whether Handler serves a path. If metrics is true, Handler also serves
-// MetricsPath.
+// IsPath reports whether Handler serves a path.
 func IsPath(path string, metrics bool) bool {
 	return path == Path || path == Path+"/" || path == StatusPath || path == BookingsPath || strings.HasPrefix(path, BookingsPath+"/") || metrics && path == MetricsPath
 }
@@ -76,7 +74,6 @@ type api struct {
 	metrics  cached[[]byte]
 }
 
-// maxCachedSearches limits the number of cached searches.
 const maxCachedSearches = 1024
 
 func newAPI(c Config) *api {
@@ -91,7 +88,6 @@ func Handler(c Config) http.Handler {
 	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.RoutesByPath(newAPI(c).publicRoutes(op.Server{Keys: c.Bookings.Billing, IdentifyVacant: c.Callers.Identify})...))
 }
 
-// sendRequirement specifies the permission that a key needs to send envelopes.
 var sendRequirement = billing.KeyRequirement{Scope: billing.ScopeAGP, AllowsTest: true, RequiresActive: true}
 
 func (d *api) publicRoutes(s op.Server) []op.Route {
@@ -238,7 +234,6 @@ func (c *envelopeRequest) countRequest(ctx context.Context, status string, err e
 
 func (c *envelopeRequest) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
 
-// requestCounter returns the write that counts the request by intent, tier and status.
 func (c *envelopeRequest) requestCounter(status string) store.Write {
 	intent := c.env.Intent
 	if c.intentHandler() == nil {
@@ -261,7 +256,6 @@ func (c *envelopeRequest) intentHandler() func(context.Context) (any, error) {
 	return nil
 }
 
-// networkPrefix is the prefix of a destination that names a network.
 const networkPrefix = "network:"
 
 func (c *envelopeRequest) dispatch(ctx context.Context) (any, error) {
@@ -290,7 +284,6 @@ func (c *envelopeRequest) dispatch(ctx context.Context) (any, error) {
 	return handle(ctx)
 }
 
-// convertNotFound turns a NotFound error into a refusal with an AGP code.
 func convertNotFound(code string, err error) error {
 	if problem.Is(err, problem.NotFound) {
 		return &refusal{code, problem.AsError(err)}

@@ -37,7 +37,7 @@ var (
 
 const (
 	operatorPath = "/v1/admin/bookings"
-	metricsPath  = "/v1/admin/metrics" // path of the metrics for the operator
+	metricsPath  = "/v1/admin/metrics"
 )
 
 // partyAccess admits keys and vacants. api.findBooking decides which bookings the sender may see.
@@ -58,8 +58,8 @@ type (
 		BookingRef
 		Body Move `body:"json"`
 	}
-	// Move contains the new state of a booking and the reason. ChangeID is an optional id that the
-	// venue chooses and the history stores.
+	// Move is a change of a booking's state. The venue may choose ChangeID, which the history
+	// stores.
 	Move struct {
 		To       string `json:"to" canon:"max=32"`
 		Reason   string `json:"reason"`
@@ -111,7 +111,7 @@ type Change struct {
 	Time     time.Time        `json:"ts"`
 }
 
-// Bookings is a page of bookings, sorted from the oldest to the newest.
+// Bookings is a page of bookings, oldest first.
 type Bookings struct {
 	Bookings []Booking `json:"bookings"`
 	Next     string    `json:"next"`
@@ -190,8 +190,7 @@ func (d *api) ownsVenue(ctx context.Context, k *billing.Key, venue identity.ID) 
 	return owner != "" && owner == k.Tenant, err
 }
 
-// fullBooking returns a booking with its details and history. If err is not nil, it only returns
-// err.
+// fullBooking returns a booking with its details and history, or err if err is not nil.
 func (d *api) fullBooking(ctx context.Context, b bookings.Booking, err error) (Booking, error) {
 	if err != nil {
 		return Booking{}, err
@@ -209,7 +208,6 @@ func (d *api) fullBooking(ctx context.Context, b bookings.Booking, err error) (B
 	return out, err
 }
 
-// maxPageSize limits a page of bookings.
 const maxPageSize = 100
 
 func (d *api) listBookings(ctx context.Context, in BookingsRequest) (page Bookings, err error) {
@@ -283,7 +281,6 @@ func (d *api) listHostBookings(ctx context.Context, cursor string) (items []book
 	return items, accountCursor, nil
 }
 
-// Limits, in bytes, for the body of a transition request, its reason and its event id.
 const (
 	maxMoveBytes     = 4 << 10
 	maxReasonBytes   = 512
@@ -326,7 +323,6 @@ func (d *api) cancelBooking(ctx context.Context, in CancelRequest) (Booking, err
 	return d.fullBooking(ctx, b, err)
 }
 
-// bookingRoutes returns the routes for bookings that s serves. Their errors have AGP's form.
 func (d *api) bookingRoutes(s op.Server) []op.Route {
 	routes := []op.Route{
 		op.NewTwinRoute(s, ListBookings, d.listBookings),

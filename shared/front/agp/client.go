@@ -29,8 +29,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Detail }
 
-// Unwrap returns a problem whose kind has the HTTP status e.Status. The problem's text contains
-// AGP's error code.
+// Unwrap returns a problem whose kind has the HTTP status e.Status.
 func (e *Error) Unwrap() error {
 	kind := problem.Internal
 	for _, k := range []problem.Kind{

@@ -26,8 +26,8 @@ const (
 	maxTo      = 256
 )
 
-// The default and the limits of ttl_ms. defaultTTL and maxAcceptedTTL are in milliseconds. Values
-// above maxAcceptedTTL are refused. Values above maxEffectiveTTL are reduced to maxEffectiveTTL.
+// Limits of ttl_ms; defaultTTL and maxAcceptedTTL are in milliseconds. Values above maxEffectiveTTL
+// are reduced, and values above maxAcceptedTTL are refused.
 const (
 	defaultTTL      = 5000
 	maxAcceptedTTL  = 600_000
@@ -110,7 +110,6 @@ func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 	return m, json.Unmarshal(raw, &m) == nil
 }
 
-// parseEnvelope parses an envelope. It ignores unknown members.
 func parseEnvelope(body []byte) (e Envelope, err error) {
 	members, ok := parseObject(body)
 	if !ok {

@@ -27,8 +27,8 @@ func newRefusal(code string, kind problem.Kind, format string, args ...any) erro
 	return &refusal{code, problem.New(kind, format, args...)}
 }
 
-// failure is the body of every error. Detail is a text for people, or a validationError, which
-// lists invalid members in the format of FastAPI. Error.Code is for programs.
+// failure is the body of every error. Detail is a text for people or a validationError. Error.Code
+// is for programs.
 type failure struct {
 	Detail any `json:"detail"`
 	Error  struct {
@@ -112,7 +112,6 @@ func sendError(w http.ResponseWriter, requestID string, err error) error {
 	return httpapi.Rendered{Err: err}
 }
 
-// setRateLimitHeaders sets the rate limit headers of a response, unless the key has no limit.
 func setRateLimitHeaders(w http.ResponseWriter, allowance billing.Allowance) {
 	if allowance.Limit == 0 {
 		return

@@ -99,7 +99,6 @@ type cachedSearch struct {
 
 const searchCacheTime = 300 * time.Second
 
-// Limits of searches.
 const (
 	defaultSearchLimit = 10
 	maxSearchLimit     = 50
@@ -175,8 +174,8 @@ func (c *envelopeRequest) searchVenues(ctx context.Context) (any, error) {
 	return SearchAnswer{append([]Venue{}, listedVenues...), feePct, result.expires.UTC().Format(time.RFC3339), query}, nil
 }
 
-// maxPages limits the search pages that one answer reads. More than one is needed if few venues
-// have room for the party.
+// maxPages limits the search pages that one answer reads. More than one page is needed if few
+// venues have room for the party.
 const maxPages = 10
 
 // findVenues returns up to maxVenues matching venues and the cursor of the next page.
@@ -277,14 +276,14 @@ type ConfirmAnswer struct {
 	Envelope booking.State `json:"envelope_status"`
 	Venue    Venue         `json:"venue"`
 	Price    string        `json:"price_usd"`
-	// VenuePrice is the maximum price of the call to the venue. It is omitted if the call is free.
+	// VenuePrice is the maximum price of the call to the venue.
 	VenuePrice string          `json:"venue_price_usd,omitempty"`
 	Metered    *Metered        `json:"metered"` // null for a test key
 	FeePct     int             `json:"fee_pct"`
 	CreatedAt  string          `json:"created_at"`
 	URL        string          `json:"status_url"`
 	Result     json.RawMessage `json:"result,omitempty"`
-	// CutReason is the reason why the venue's answer may be incomplete: length, budget or unknown.
+	// CutReason is the reason why the venue's answer may be incomplete.
 	CutReason string `json:"cut,omitempty"`
 }
 
@@ -334,11 +333,8 @@ func (c *envelopeRequest) confirmBooking(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// maxIdempotencyKeyBytes limits an idempotency key in bytes.
 const maxIdempotencyKeyBytes = 128
 
-// bookingRequest returns the booking request that the envelope contains, or the errors of its
-// members.
 func (c *envelopeRequest) bookingRequest() (req bookings.Request, err error) {
 	e := &c.env
 	f := payloadFields{members: e.Payload}
@@ -427,8 +423,7 @@ func (f *payloadFields) parseStart() time.Time {
 	return t
 }
 
-// parseAmount parses an amount of dollars, given as a number or a string. It uses no float, so the
-// amount stays exact. If the member is missing, parseAmount returns nil.
+// parseAmount parses an amount of dollars. It uses no float, so the amount stays exact.
 func (f *payloadFields) parseAmount(name string) *money.Amount {
 	if !f.has(name) {
 		return nil

@@ -1,8 +1,4 @@
-// Package caller authenticates requests that vacants send without a signed message. It verifies the
-// signature of the request in a header, called a proof (package readproof).
-//
-// A proof is valid only for the request, body and host that it was signed for, and only while its
-// key is not revoked.
+// Package caller identifies vacants by the proof in a header of their requests (package readproof).
 package caller
 
 import (
@@ -17,21 +13,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// Verifier identifies the vacant that sent a request.
 type Verifier struct {
-	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
-	// never has one.
+	// URL may be nil.
 	URL func(context.Context) (string, error)
-	// TrustHostHeader is true if a router has chosen this host by the request's Host header. The
-	// header then certainly names this host.
+	// TrustHostHeader is true if a router has chosen this host by the Host header.
 	TrustHostHeader bool
 	IsRevoked       func(context.Context, identity.ID) (bool, error)
 	Now             func() time.Time
 }
 
-// Identify returns the id of the vacant that proved to have sent r, or nil if r has no proof. body
-// is the body of r. A proof that does not verify is an error. Identify ignores the query parameter
-// caller, by which the reference implementation identifies readers, because anyone can forge it.
+// Identify returns the id of the vacant that sent r, or nil if r has no proof. It ignores the query
+// parameter caller, which anyone can forge.
 func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
@@ -44,11 +36,8 @@ func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) 
 	if err != nil {
 		return nil, err
 	}
-	// A caller signs for the authority that it requested. A server that receives a caller's request
-	// could forward the proof to this host together with its own Host header. r.Host is therefore
-	// trusted as the authority only if it certainly names this host, or on loopback, where only
-	// another program on this machine could forward a proof. Otherwise the host's own URL is the
-	// authority. Behind CloudFront it is also tried, because r.Host differs from the authority.
+	// A server could forward a proof that a caller signed for that server, together with its Host
+	// header. r.Host is therefore trusted only behind a trusted router or on loopback.
 	trustHost := c.TrustHostHeader || origin.IsLoopback(r.Host)
 	if !trustHost || c.verifyFor(p, r, r.Host, body) != nil {
 		authority, err := c.publicAuthority(r.Context())

@@ -13,17 +13,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxPriceParam is the query parameter that limits the price of a call, in micro-dollars.
-// MaxPriceHeader is the equivalent header. A request may have only one of them.
 const (
 	MaxPriceParam  = "max_price"
 	MaxPriceHeader = "Vacancy-Max-Price"
 )
 
-// ReceiptHeader is the response header that names the receipt of an answered call that had a price.
 const ReceiptHeader = "Vacancy-Receipt"
 
-// ParseCredential returns the address and the price limit of a request. It does not set the payer.
+// ParseCredential does not set the payer.
 func ParseCredential(r *http.Request) (c call.Credential, err error) {
 	if prefix := RateLimitPrefix(r.RemoteAddr); prefix.IsValid() {
 		c.Address = prefix.String()
@@ -53,8 +50,7 @@ func ParseCredential(r *http.Request) (c call.Credential, err error) {
 
 func RateLimitPrefix(remoteAddr string) netip.Prefix {
 	addr, err := netip.ParseAddr(remoteAddr)
-	// The result is the key of a rate limit. All strings that are not addresses get the zero
-	// prefix, so they share one limit.
+	// Invalid addresses share one rate limit.
 	if err != nil {
 		addrPort, err := netip.ParseAddrPort(remoteAddr)
 		if err != nil {
@@ -63,7 +59,7 @@ func RateLimitPrefix(remoteAddr string) netip.Prefix {
 		addr = addrPort.Addr()
 	}
 	addr = addr.Unmap().WithZone("")
-	// A customer usually has all addresses of an IPv6 /64.
+	// A customer usually has an IPv6 /64.
 	bits := 64
 	if addr.Is4() {
 		bits = 32

@@ -1,10 +1,5 @@
-// Package edge guards a public handler. Before a request costs anything, the package refuses
-// requests that bypass the host's CloudFront distribution, requests of addresses that send too many
-// requests or bytes, and requests that arrive while the read budget is exhausted.
-//
-// A refused request causes no signature check, read or write. Headers that a caller sets do not
-// change the address by which it is limited. Memory is bounded, and an address never gets more
-// tokens than its buckets hold.
+// Package edge guards a public handler. It refuses requests that bypass the host's CloudFront
+// distribution, exceed the limits of their address, or arrive while the read budget is exhausted.
 package edge
 
 import (
@@ -18,18 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SecretHeader is the header with the secret that CloudFront adds to every request.
 const SecretHeader = "X-Vacancy-Edge"
 
-// viewerHeader is the header with the caller's address and port as seen by CloudFront.
 const viewerHeader = "CloudFront-Viewer-Address"
 
-// Guard accepts requests that have one of the secrets: the current one, or the previous one during
-// a rotation. It refuses all other requests with 403. Empty secrets are ignored. If all secrets are
-// empty, Guard accepts all requests.
-//
-// A request with a valid secret came through CloudFront, so Guard sets RemoteAddr to the viewer's
-// address. Guard removes SecretHeader and viewerHeader before it calls next.
+// Guard accepts only requests with one of the secrets. If all secrets are empty, it accepts all
+// requests. A request with a secret came through CloudFront, so Guard sets its RemoteAddr to the
+// viewer's address.
 func Guard(secrets []string, next http.Handler) http.Handler {
 	var hashes [][sha256.Size]byte
 	for _, s := range secrets {
@@ -56,8 +46,6 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
-// SetForwardHeaders sets the headers that CloudFront sets, so that Guard accepts the request and
-// uses viewer as its sender. An invalid viewer is omitted.
 func SetForwardHeaders(h http.Header, secret string, viewer netip.Addr) {
 	h.Set(SecretHeader, secret)
 	if h.Del(viewerHeader); viewer.IsValid() {
@@ -65,8 +53,7 @@ func SetForwardHeaders(h http.Header, secret string, viewer netip.Addr) {
 	}
 }
 
-// matchesSecret compares the hash of the given secret with all known hashes in constant time, so that
-// timing reveals neither the length nor a prefix of a secret.
+// matchesSecret compares in constant time, so that timing reveals no part of a secret.
 func matchesSecret(hashes [][sha256.Size]byte, given []string) bool {
 	if len(given) != 1 {
 		return false
@@ -82,7 +69,7 @@ func parseViewerAddr(s string) (netip.Addr, bool) {
 	if addrPort, err := netip.ParseAddrPort(s); err == nil {
 		return addrPort.Addr(), true
 	}
-	// CloudFront writes IPv6 addresses without brackets, so the port follows the last colon.
+	// CloudFront writes IPv6 addresses without brackets.
 	colon := strings.LastIndexByte(s, ':')
 	if colon < 0 {
 		return netip.Addr{}, false

@@ -7,15 +7,13 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyExemption exempts a request from the read budget if its key was accepted earlier. A flood of
-// wrong keys can then exhaust only the budget of requests without a known key. unlimited serves
-// requests with a known key. limited, which applies the budget, serves all other requests.
+// keyExemption exempts requests with known keys from the read budget, so that a flood of wrong keys
+// cannot block them.
 type keyExemption struct {
 	unlimited, limited http.Handler
 	knownKeys          *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
-// maxKnownKeys limits the cache of accepted keys.
 const maxKnownKeys = 4096
 
 func (k *keyExemption) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -34,12 +32,11 @@ func (k *keyExemption) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k.unlimited.ServeHTTP(s, r)
-	if s.status == http.StatusUnauthorized { // the key was revoked
+	if s.status == http.StatusUnauthorized {
 		k.knownKeys.Remove(hash)
 	}
 }
 
-// statusWriter records the status of a response.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

@@ -19,31 +19,21 @@ import (
 
 // Config configures Limit. A zero Rate means no limit.
 type Config struct {
-	// RequestRate limits all requests of an address. A request costs one token, one more for each 4 KB
-	// of its body, and one more for each further operation that it runs (httpapi.TakeTokens).
 	RequestRate Rate
-	// PairRate limits the messages of an address that begin or restart a chain of calls with a vacant:
-	// calls with seq 1 and resets. message.Handler enforces it.
+	// PairRate limits calls with seq 1 and resets.
 	PairRate Rate
-	// ReadRate limits the read units (of DynamoDB) of all requests together, and PageReadRate limits
-	// the read units of all GET requests.
+	// ReadRate and PageReadRate limit the DynamoDB read units of all requests and of GET requests.
 	ReadRate, PageReadRate Rate
-	// IsUrgent reports whether a request is urgent. Urgent requests have an additional budget, a
-	// quarter of ReadRate, so that a flood of other requests cannot block them. If IsUrgent is nil,
-	// no request is urgent.
+	// IsUrgent selects requests with a separate budget, which other requests cannot exhaust.
 	IsUrgent func(*http.Request) bool
-	// ExemptKeys exempts requests from ReadRate if their key (the Authorization header) has already
-	// been accepted.
+	// ExemptKeys exempts known keys from ReadRate.
 	ExemptKeys bool
-	// BodyRate limits the request bodies of an address: each complete KB costs a token. The host pays
-	// for stored bodies by the KB, and a single address must not use up the tables' write capacity.
+	// BodyRate limits the body KB of an address, which use up write capacity.
 	BodyRate Rate
 	Now      func() time.Time
 }
 
-// Limit refuses a request with 429 and Retry-After if too many requests come from its address
-// (r.RemoteAddr, as set by Guard or Lambda), or if earlier requests have exhausted the read budget.
-// Each process counts separately: n instances of a function accept n times as many requests.
+// Limit refuses requests above the limits with 429 and Retry-After. Each process counts separately.
 func Limit(c Config, next http.Handler) http.Handler {
 	unlimited := next
 	if c.ReadRate != (Rate{}) {
@@ -89,7 +79,7 @@ func routeIf(matches func(*http.Request) bool, match, other http.Handler) http.H
 
 type addressLimit struct {
 	next                   http.Handler
-	requests, pairs, bytes *buckets // nil if there is no limit
+	requests, pairs, bytes *buckets
 }
 
 func (l *addressLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -127,12 +117,10 @@ func (l *addressLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const tooManyRequests = "too many requests from this address"
 
-// bytesPerToken is the number of body bytes that cost a token. Storing that many bytes costs as
-// much as a small request.
 const bytesPerToken = 4 << 10
 
 func bodySize(r *http.Request) int64 {
-	// A body of unknown length counts as a body of the maximum size.
+	// A body of unknown length counts as the maximum.
 	maxBytes := int64(canon.DefaultLimits().Bytes)
 	if r.ContentLength < 0 || r.ContentLength > maxBytes {
 		return maxBytes

@@ -9,11 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/ratelimit"
 )
 
-// readLimit limits the read units of all requests together by one token bucket. The read units of a
-// request are known only after its answer. A request is therefore admitted while any unit is left
-// and may overdraw the bucket. Later requests are then refused until the debt is refilled.
-// Concurrent requests could all overdraw it, but a Lambda instance serves only one request at a
-// time.
+// readLimit limits the read units of all requests. The units are known only after the answer, so a
+// request may overdraw the bucket. Concurrent requests could all overdraw it, but a Lambda instance
+// serves only one request at a time.
 type readLimit struct {
 	next http.Handler
 	rate Rate
@@ -26,7 +24,7 @@ type readLimit struct {
 func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	debt := l.spend(0) - float64(l.rate.Burst)
 	if debt >= 0 {
-		wait := l.rate.refillTime(debt) + 1 // one nanosecond after the debt is refilled
+		wait := l.rate.refillTime(debt) + 1
 		sendTooMany(w, r, wait, "this host receives too many requests")
 		return
 	}
@@ -37,7 +35,6 @@ func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r)
 }
 
-// spend spends units and returns the number of units that are spent and not refilled.
 func (l *readLimit) spend(units float64) (spent float64) {
 	now := l.now()
 	l.mu.Lock()

@@ -2,12 +2,7 @@
 // consistency check, the history of a pair as JSON lines, and pages from which package remote runs
 // the same check on another machine.
 //
-// No handler writes to the store. A reader detects an incomplete report, because its last line is
-// missing. If the reader disconnects or stalls, the read transaction ends. No page decrypts a
-// vacant's seed (its private key).
-//
-// On a single machine, the check needs no pages. It reads a snapshot of the host, in which balances
-// match their rows. It also decrypts seeds.
+// A report without its last line is incomplete. No page decrypts a vacant's seed (its private key).
 package export
 
 import (
@@ -28,26 +23,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Config contains the dependencies of the reports and pages.
 type Config struct {
 	Source    fsck.Source
 	Vault     custody.Vault
-	OpenBlobs func() (blob.Blobs, error) // opens the storage of files; if nil, files are not checked
+	OpenBlobs func() (blob.Blobs, error) // if nil, files are not checked
 	Now       func() time.Time
-	// Retention is the time for which the host keeps a text key after the end of its day. A text key
-	// encrypts the message texts of one day. The default is textkeys.MinRetention.
+	// Retention is the time for which the host keeps a text key after its day. The default is
+	// textkeys.MinRetention.
 	Retention time.Duration
-	// Log receives a line for each request of PagesHandler. If Log is nil, requests are not logged.
-	Log *slog.Logger
+	Log       *slog.Logger
 }
 
 // lineTimeout limits how long a reader may leave a line unread, because the read transaction keeps
-// the data file open until the reader has finished. A user who pages through a history by hand must
-// not keep the file open for a day.
+// the data file open.
 const lineTimeout = 10 * time.Minute
 
-// VerifyLine is a line of a check. The last line contains a result, or the error that ended the
-// check early.
+// VerifyLine is a line of a check. The last line contains Result or Error.
 type VerifyLine struct {
 	Finding  *fsck.Finding    `json:"finding,omitempty"`
 	Progress *fsck.Result     `json:"progress,omitempty"`
@@ -55,7 +46,7 @@ type VerifyLine struct {
 	Error    *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// VerifyHandler handles GET /v1/admin/verify: a check of the complete host as JSON lines.
+// VerifyHandler handles GET /v1/admin/verify.
 func VerifyHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLineWriter(w)
@@ -72,8 +63,7 @@ func VerifyHandler(c Config) http.Handler {
 	})
 }
 
-// ChainLine is a line of a history. The first line contains the pair. The last line contains the
-// number of entries, or the error that ended the history early.
+// ChainLine is a line of a history. The last line contains End or Error.
 type ChainLine struct {
 	Pair  *Pair            `json:"pair,omitempty"`
 	Entry *Entry           `json:"entry,omitempty"`
@@ -81,9 +71,8 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// ChainHandler handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON
-// lines. If the reader has an identity of its own with the name from, own is the id of this
-// identity. An unknown or ambiguous vacant is refused before the first line.
+// ChainHandler handles GET /v1/admin/chain/{from}/{to}?own=&last=. own is the id of the reader's
+// own identity with the name from.
 func ChainHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var maxEntries uint64
@@ -125,8 +114,7 @@ func ChainHandler(c Config) http.Handler {
 	})
 }
 
-// newRefusal converts an error for the last line of a report. The reader is the operator, so
-// details of damaged data are included.
+// newRefusal includes details of damaged data, because the reader is the operator.
 func newRefusal(err error) *httpapi.Refusal {
 	p := problem.AsError(asUnavailable(err))
 	detail := p.Text()
@@ -136,8 +124,6 @@ func newRefusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// asUnavailable converts an error of an unavailable store to a problem of kind Unavailable. It
-// returns other errors unchanged.
 func asUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
@@ -160,11 +146,10 @@ func newLineWriter(w http.ResponseWriter) *lineWriter {
 	return l
 }
 
-// writeLine writes a line. If flush is set, it also flushes.
 func (l *lineWriter) writeLine(v any, flush bool) error {
-	const deadlineInterval = 64 // lines between two updates of the write deadline, too few to fill a write buffer
+	const deadlineInterval = 64 // lines between two updates of the write deadline
 	if flush || l.lineCount%deadlineInterval == 0 {
-		// In-process tests have no connection whose deadline could be set, so the error is ignored.
+		// The error is ignored, because in-process tests have no connection.
 		_ = l.controller.SetWriteDeadline(time.Now().Add(lineTimeout))
 	}
 	l.lineCount++

@@ -16,16 +16,13 @@ const (
 	descending = "desc"
 )
 
-// Requests of pages. Stream names are encoded in base64url. Cursors are opaque.
+// Stream names are encoded in base64url.
 type (
-	// StreamsRequest requests a page of stream names.
 	StreamsRequest struct {
 		Prefix string `query:"prefix"`
 		Limit  uint64 `query:"limit"`
 		Cursor string `query:"cursor"`
 	}
-	// RowsRequest requests a page of a stream's rows. If Head is set, the page also contains the first
-	// Head rows of the stream.
 	RowsRequest struct {
 		Stream string `query:"stream"`
 		From   uint64 `query:"from"`
@@ -37,7 +34,7 @@ type (
 		Partition string `query:"partition"`
 		Sort      string `query:"sort"`
 	}
-	// DocsRequest requests a page of the documents of a kind, or of the keys that Index lists.
+	// DocsRequest requests documents, or the keys that Index lists.
 	DocsRequest struct {
 		Partition string `query:"partition"`
 		First     string `query:"first"`
@@ -67,7 +64,7 @@ func (DocsRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": limitRange(defaultPageLimit)}
 }
 
-// Operations lists the requests of PagesHandler. Only hosts in the cloud serve them.
+// Operations lists the requests of PagesHandler.
 func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
 
 func (p *pages) routes() []op.Route {

@@ -24,19 +24,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxPageBytes limits the stored data in a page. The first row or document of a page is included
-// even if it is larger than the limit. A page of this size takes about 1.5 MB when it is encoded in
-// base64 and JSON. A function's answer may take 6 MB.
+// maxPageBytes limits the stored data in a page. A function's answer may take 6 MB.
 const maxPageBytes = 1 << 20
 
-// defaultPageLimit is the default number of rows or documents in a page.
 const defaultPageLimit = 256
 
-// PagesHandler returns the handler of the paged export, from which the operator's machine checks
-// this host. The pages of a busy host are not a snapshot, because each page is read at its own
-// time. The export contains only documents that a check reads (documents.IsExported). It decrypts
-// text keys but no seeds. The handler must be wrapped in admin.RequireKey, because only the
-// operator may use it.
+// PagesHandler returns the handler of the paged export. Each page is read at its own time, so the
+// pages of a busy host are not a snapshot. The handler must be wrapped in admin.RequireKey.
 func PagesHandler(c Config) http.Handler {
 	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.RoutesByPath((&pages{c}).routes()...))
 }
@@ -100,15 +94,14 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	})
 }
 
-// readRows reads a page of rows. If a row is damaged, the page contains the rows before it and a
-// description of the damage, so that a check can continue.
+// readRows describes damage in the page instead of failing, so that a check can continue.
 func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, maxRows int, direction store.Direction) (part RowsPart, err error) {
 	rows, err := v.Rows(ctx, name, from, maxRows, direction)
 	part.Rows = make([]Row, 0, len(rows))
 	remainingBytes := maxPageBytes
 	for i, row := range rows {
 		if remainingBytes -= len(row.Data); i > 0 && remainingBytes < 0 {
-			return part, nil // the next page reports damage after this row
+			return part, nil
 		}
 		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
@@ -116,7 +109,6 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 	return part, err
 }
 
-// damageText returns the text of an error about damaged data. It returns other errors unchanged.
 func damageText(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
 		return problem.AsError(err).Error(), nil
@@ -170,7 +162,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		}
 		if remainingBytes -= len(d.Data); i > 0 && remainingBytes < 0 {
 			page.Next = store.Cursor{Key: docs[i-1].Key}.String()
-			return &page, nil // the next page reports damage after this document
+			return &page, nil
 		}
 		page.Docs = append(page.Docs, docOf(d))
 	}
@@ -178,12 +170,10 @@ func (p *pages) docs(r *http.Request) (any, error) {
 	return &page, err
 }
 
-// maxOpenBytes limits the body of an open request, in bytes. The body contains one encrypted secret
-// in base64.
 const maxOpenBytes = 32 << 10
 
-// openTextKey decrypts the key of a day's texts. A request cannot make it decrypt a seed, because
-// the vault binds each encrypted seed to its vacant.
+// openTextKey decrypts the key of a day's texts. It cannot decrypt a seed, because the vault binds
+// each encrypted seed to its vacant.
 func (p *pages) openTextKey(r *http.Request) (any, error) {
 	if q := parseQuery(r, op.None{}); q.err != nil {
 		return nil, q.err
@@ -219,7 +209,6 @@ func (p *pages) openTextKey(r *http.Request) (any, error) {
 	return Secret{secret}, nil
 }
 
-// query contains the parameters of a query and their ranges. err is the first error.
 type query struct {
 	values map[string]string
 	ranges map[string]op.Range
@@ -232,8 +221,8 @@ func (q *query) setError(name, want, got string) {
 	}
 }
 
-// parseQuery parses the query of a request. It refuses unknown parameters, because ignoring a
-// misspelt one would return a different page.
+// parseQuery refuses unknown parameters, because ignoring a misspelt parameter would return a
+// different page.
 func parseQuery(r *http.Request, request any) *query {
 	q := &query{values: map[string]string{}}
 	if ranged, ok := request.(op.Ranged); ok {
@@ -265,7 +254,6 @@ func (q *query) parseNumber(name string) uint64 {
 	bounds := q.ranges[name]
 	s, ok := q.values[name]
 	if !ok {
-		// A parameter without a default is 0.
 		n, _ := bounds.Default.(int64)
 		return uint64(n)
 	}

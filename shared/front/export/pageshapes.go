@@ -10,14 +10,11 @@ import (
 // ExportFormat is the version of the pages. Readers refuse other versions.
 const ExportFormat = 2
 
-// About is the first page that a reader fetches.
 type About struct {
-	Format int `json:"format"`
-	// RetentionSeconds is the time for which text keys are stored after the end of their day.
+	Format           int   `json:"format"`
 	RetentionSeconds int64 `json:"retention_seconds"`
 }
 
-// StreamsPage is a page of stream names as bytes.
 type StreamsPage struct {
 	Streams [][]byte `json:"streams"`
 	Next    string   `json:"next,omitempty"`
@@ -25,19 +22,18 @@ type StreamsPage struct {
 
 type Row struct {
 	Position uint64 `json:"position"`
-	WriteID  []byte `json:"attempt"` // id of the write that stored the row, 16 bytes
+	WriteID  []byte `json:"attempt"`
 	Data     []byte `json:"data"`
 }
 
-// RowsPart is a range of a stream in the requested order. If stored data is damaged, Damaged is the
-// reason why the range ends early.
+// RowsPart is a range of a stream. Damaged is the reason why the range ends early.
 type RowsPart struct {
 	Rows    []Row  `json:"rows"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
 // RowsPage is the requested range. If the request sets head, Head contains the first rows of the
-// stream, because a reader that requests the last row usually needs the first rows next.
+// stream.
 type RowsPage struct {
 	Rows RowsPart  `json:"page"`
 	Head *RowsPart `json:"head,omitempty"`
@@ -54,13 +50,12 @@ type Doc struct {
 	Index     string `json:"index,omitempty"` // sort key in the index, if the page lists an index
 }
 
-// DocPage contains a document or a description of its damage.
 type DocPage struct {
 	Doc     Doc    `json:"doc"`
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// DocsPage is a page of documents, ordered by key, or of keys in the order of an index.
+// DocsPage is a page of documents, or of keys in the order of an index.
 type DocsPage struct {
 	Docs    []Doc  `json:"docs"`
 	Next    string `json:"next,omitempty"`

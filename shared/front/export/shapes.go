@@ -15,24 +15,23 @@ type Pair struct {
 	To   identity.ID `json:"to"`
 }
 
-// RecordedText is the stored text of a message. If the text cannot be read, Text is nil. Sealed is
-// then true if the key of its day was destroyed, or Damaged if the stored data are damaged.
+// RecordedText is the stored text of a message. If Text is nil, Sealed means that the key of its
+// day was destroyed, and Damaged that the stored data are damaged.
 type RecordedText struct {
 	Text    *string `json:"text,omitempty"`
 	Sealed  bool    `json:"sealed,omitempty"`
 	Damaged bool    `json:"damaged,omitempty"`
 }
 
-// Proof lets a reader verify a message. Prev is the hash of the previous message, which the message
-// signs; in a reset it has no meaning. Message is the signed message as it was sent, or empty if
+// Proof lets a reader verify a message. Message is the signed message as it was sent, or empty if
 // its text is unreadable.
 type Proof struct {
 	Prev    identity.Hash   `json:"prev"`
 	Message json.RawMessage `json:"message,omitempty"`
 }
 
-// Entry is a call or a reset with its outcome. A reset begins a new epoch of the pair; Epoch is the
-// number of resets up to and including the entry. Times are wire timestamps (UTC, PROTOCOL §3).
+// Entry is a call or a reset with its outcome. Epoch is the number of resets up to and including
+// the entry.
 type Entry struct {
 	Position uint64        `json:"position"`
 	Kind     string        `json:"kind"` // call or reset
@@ -41,21 +40,18 @@ type Entry struct {
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	RecordedText
-	// Outcome is answered, void, closed or pending for a call, and empty for a reset.
+	// Outcome is empty for a reset.
 	Outcome  transcript.Outcome `json:"fate,omitempty"`
 	Decision *Decision          `json:"decision,omitempty"`
 	Proof
 }
 
-// Decision is the row that ended a call. If the call is void (ended without an answer), Decision
-// contains no Answer.
+// Decision is the row that ended a call. A void call has no Answer.
 type Decision struct {
-	Position uint64  `json:"position"`
-	Answer   *Answer `json:"answer,omitempty"`
-	// Cause is the reason why a void call was not answered, if it is known and still readable.
-	Cause *call.Cause `json:"cause,omitempty"`
-	// Usage is the usage that the vacant's agent reported, or nil.
-	Usage *call.Usage `json:"usage,omitempty"`
+	Position uint64      `json:"position"`
+	Answer   *Answer     `json:"answer,omitempty"`
+	Cause    *call.Cause `json:"cause,omitempty"`
+	Usage    *call.Usage `json:"usage,omitempty"`
 }
 
 type Answer struct {
@@ -63,8 +59,8 @@ type Answer struct {
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
 	RecordedText
-	DurationMS int64          `json:"took_ms"`       // time from acceptance to the answer
-	CutReason  call.CutReason `json:"cut,omitempty"` // reason why the answer is incomplete
+	DurationMS int64          `json:"took_ms"` // time from acceptance to the answer
+	CutReason  call.CutReason `json:"cut,omitempty"`
 	Proof
 }
 

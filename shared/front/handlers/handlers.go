@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/text"
 )
 
-// ProtocolHandler is a protocol with its handler and operations. New returns the handler.
+// ProtocolHandler is a protocol with its handler and operations.
 type ProtocolHandler struct {
 	*protocol.Protocol
 	openapi.Group
@@ -24,7 +24,7 @@ type ProtocolHandler struct {
 	Operations func() []op.Spec
 }
 
-// ProtocolHandlers returns all protocols with their handlers, in the order of protocol.All.
+// ProtocolHandlers returns all protocols in the order of protocol.All.
 func ProtocolHandlers() []ProtocolHandler {
 	a2aGroup := openapi.Group{Name: "A2A", Description: "Vacants as agents of A2A 1.0, and texts to vacants."}
 	return []ProtocolHandler{

@@ -1,9 +1,5 @@
 // Package httpapi contains the common parts of a host's JSON APIs: routes by method, bodies, errors
-// and the access log.
-//
-// All errors have one form, from the table of package problem. A panic of a handler fails only its
-// request. Queries of requests are not logged. The handler of signed calls (package message) does
-// not use API, because it serves any path with the right suffix (PROTOCOL §6.1).
+// and the access log. Queries of requests are not logged.
 package httpapi
 
 import (
@@ -31,8 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rendered is an error for which a handler has already sent a response in its own form. It is
-// logged like other errors.
+// Rendered is an error for which a handler has already sent a response.
 type Rendered struct{ Err error }
 
 func (r Rendered) Error() string { return r.Err.Error() }
@@ -42,24 +37,24 @@ func (r Rendered) Unwrap() error { return r.Err }
 // Handler serves a request, or returns an error that has not been sent.
 type Handler func(http.ResponseWriter, *http.Request) error
 
-// Methods contains the handlers of one path by HTTP method. GET also serves HEAD.
+// Methods contains handlers by HTTP method. GET also serves HEAD.
 type Methods map[string]Handler
 
 // API routes requests and logs each of them.
 type API struct {
-	Name string // message of the log line
+	Name string
 	Log  *slog.Logger
-	Now  func() time.Time // if nil, the log line has no duration
-	// ReadLevel is the log level of successful GET requests. The default is Info.
+	Now  func() time.Time
+	// ReadLevel is the level of successful GET requests, or of all successful requests if Quiet is
+	// true.
 	ReadLevel slog.Level
-	// If Quiet is true, all successful requests have the level ReadLevel.
-	Quiet bool
+	Quiet     bool
 }
 
 type metadataKey struct{}
 
-// WithLoginMetadata makes Challenge tell clients where they can log in. For a request, metadata
-// returns the URL of its resource's metadata (RFC 9728), or "" if the resource accepts no tokens.
+// WithLoginMetadata makes Challenge tell clients where they can log in. metadata returns the URL of
+// the resource's metadata (RFC 9728), or "".
 func WithLoginMetadata(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
@@ -67,8 +62,7 @@ func WithLoginMetadata(next http.Handler, metadata func(*http.Request) string) h
 }
 
 // Challenge sets WWW-Authenticate (RFC 6750) for a 401, and for a 403 because of a missing scope.
-// scope is the scope that the request needs, or "". Routes that accept keys or tokens must call
-// Challenge for each refusal.
+// Routes that accept keys or tokens must call Challenge for each refusal.
 func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
 	p, challenge := problem.AsError(err), `Bearer realm="vacancy"`
 	switch {
@@ -90,8 +84,6 @@ func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) 
 	w.Header().Set("WWW-Authenticate", challenge)
 }
 
-// RequestHeader is the response header that contains the id of the request. The log lines of the
-// request contain the same id.
 const RequestHeader = "X-Request-Id"
 
 func WithRequestIDs(next http.Handler) http.Handler {
@@ -108,15 +100,12 @@ func WithRequestIDs(next http.Handler) http.Handler {
 
 type takeTokensKey struct{}
 
-// WithTokens returns a context with take, which TakeTokens calls. take takes tokens from the rate
-// limit of the request's sender.
 func WithTokens(ctx context.Context, take func(h http.Header, tokens int) error) context.Context {
 	return context.WithValue(ctx, takeTokensKey{}, take)
 }
 
-// TakeTokens takes tokens from the rate limit of the request's sender, in addition to the tokens
-// for the request itself. A handler must call it before it runs more than one operation for a
-// request.
+// TakeTokens charges the sender's rate limit. A handler must call TakeTokens before it runs more
+// than one operation for a request.
 func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
 	if take, ok := r.Context().Value(takeTokensKey{}).(func(http.Header, int) error); ok && tokens > 0 {
 		return take(w.Header(), tokens)
@@ -124,8 +113,6 @@ func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
 	return nil
 }
 
-// Mux returns a handler for routes in patterns of http.ServeMux. It answers unknown paths with 404,
-// and unknown methods with 405 and Allow.
 func (a API) Mux(routes map[string]Methods) http.Handler {
 	mux := http.NewServeMux()
 	for path, m := range routes {
@@ -200,8 +187,7 @@ func (a API) logRequest(r *http.Request, start time.Time, err error) {
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
 
-// Limits for client data in the log, which is billed by the byte. They are large enough for all
-// methods and for all routes with an id.
+// Limits for client data in the log, which is billed by the byte.
 const (
 	maxLoggedPath   = 120
 	maxLoggedMethod = 10
@@ -212,8 +198,8 @@ func TruncatePath(path string) string { return obs.Truncate(path, maxLoggedPath)
 // Refusal is the body of every error.
 type Refusal struct {
 	Detail string `json:"detail"`
-	Code   string `json:"code"`            // name of the problem's kind
-	Field  string `json:"field,omitempty"` // the invalid field, if there is exactly one
+	Code   string `json:"code"`
+	Field  string `json:"field,omitempty"`
 }
 
 func RefusalOf(err error) Refusal {
@@ -232,11 +218,9 @@ func (r *Refusal) Problem() error {
 	return p
 }
 
-// memberAdder is implemented by errors that add members to the JSON body of a refusal.
 type memberAdder interface{ Members() any }
 
-// Fail answers with an error: the status of its kind, and a Refusal with the members that the error
-// adds. It sets Retry-After if the kind requires it and the caller has not set it.
+// Fail answers with a Refusal and the members that the error adds.
 func Fail(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	body, encErr := Encode(RefusalOf(err))
@@ -254,7 +238,6 @@ func Fail(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Forms().HTTPStatus, body)
 }
 
-// FailLine answers with an error as one line of plain text.
 func FailLine(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	SetRefusalHeaders(w.Header(), p)
@@ -263,8 +246,7 @@ func FailLine(w http.ResponseWriter, err error) {
 	Send(w, p.Kind.Forms().HTTPStatus, []byte(line+"\n"))
 }
 
-// FailRPC answers with an error in the form of JSON-RPC, because MCP clients do not show other
-// bodies. A nil id becomes null. An error that has a method RPC chooses its own code and data.
+// FailRPC answers with a JSON-RPC error, because MCP clients do not show other bodies.
 func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
 	p := problem.AsError(err)
 	SetRefusalHeaders(w.Header(), p)
@@ -299,7 +281,6 @@ func RPCRefusalOf(id json.RawMessage, p *problem.Error) RPCRefusal {
 	return RPCRefusal{"2.0", id, RPCError{RPCCode(p.Kind), p.Text(), RefusalOf(p)}}
 }
 
-// RPCCode returns the JSON-RPC code for a kind of error, or -32000 if JSON-RPC has no such code.
 func RPCCode(k problem.Kind) int {
 	switch k.Forms().HTTPStatus {
 	case http.StatusInternalServerError, http.StatusGatewayTimeout:
@@ -352,9 +333,8 @@ func SendJSON(w http.ResponseWriter, status int, v any) error {
 
 // Recorder is a ResponseWriter that stores a response.
 type Recorder struct {
-	Status int
-	Body   bytes.Buffer
-	// TooLarge is true if the body was longer than the limit.
+	Status      int
+	Body        bytes.Buffer
 	TooLarge    bool
 	header      http.Header
 	limit       int64
@@ -381,11 +361,9 @@ func (r *Recorder) Write(b []byte) (int, error) {
 	return r.Body.Write(b)
 }
 
-// bodyTimeout limits the time in which a client must send a body.
 const bodyTimeout = 10 * time.Second
 
-// ReadBody reads a body of at most limit bytes. The media type must be application/json or one of
-// otherTypes, and the body must not have a content encoding.
+// ReadBody accepts application/json and otherTypes.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int, otherTypes ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(otherTypes, media) {
@@ -394,8 +372,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int, otherTypes ...s
 	return readLimited(w, r, limit)
 }
 
-// ReadText reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type
-// of a form, which curl -d sends for every body, but does not decode the form.
+// ReadText also accepts the media type of a form, which curl -d sends for every body.
 func ReadText(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		media, params, err := mime.ParseMediaType(ct)
@@ -428,8 +405,8 @@ func readLimited(w http.ResponseWriter, r *http.Request, limit int) ([]byte, err
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
 		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", QuoteTruncated(enc))
 	}
-	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
-	// complete before the handler runs, and setting a deadline fails.
+	// The deadline limits how long a slow client occupies its connection. In Lambda, setting a
+	// deadline fails.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
 	var large *http.MaxBytesError
@@ -454,9 +431,8 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, limit int, v any) error {
 
 func Limits(bytes int) canon.Limits { return canon.Limits{Bytes: bytes, Depth: 32, Keys: 4096} }
 
-// ProtocolLimits returns Limits for a body in a protocol that others define, for example MCP. Such
-// a body is parsed leniently: null for an optional member counts as an absent member. The host's own
-// APIs refuse null unless a member allows it, because a client might use null to delete a value.
+// ProtocolLimits returns Limits for a body in a protocol that others define, for example MCP: null
+// counts as an absent member.
 func ProtocolLimits(bytes int) canon.Limits {
 	l := Limits(bytes)
 	l.Lenient = true

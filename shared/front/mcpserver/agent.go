@@ -65,7 +65,6 @@ func (a *agent) runQuestion(ctx context.Context, q mcptool.Question, piece func(
 	}
 	// Part 0 is the question's text, so part i is file i-1.
 	partsErr := plain.CheckParts(&m, func(i int, p *task.Part) error {
-		// The schema of the tool lists the media types, so other spellings are not accepted.
 		if a.Vacant.AcceptsFile(&q.Files[i-1]) {
 			return nil
 		}
@@ -96,8 +95,7 @@ func adaptPiece(piece func(string)) plain.PieceFunc {
 	if piece == nil {
 		return nil
 	}
-	// The second argument is false if the piece replaces all earlier pieces. It is ignored, because
-	// a progress message cannot replace earlier messages. The result contains the complete answer.
+	// A progress message cannot replace earlier messages. The result contains the complete answer.
 	return func(text string, _ bool) { piece(text) }
 }
 
@@ -110,7 +108,6 @@ func (a *agent) convertAnswer(t *task.Task, err error) (mcptool.Answer, error) {
 			err = nil
 		case err == nil && !t.Status.State.IsActive() && t.Status.Message != nil:
 			out.Text = plain.StatusText(&t.Status)
-			// The envelope is the message that the vacant signed, in the form of PROTOCOL §5.
 			if signed, err = a2awire.ParseEnvelope(t.Status.Message); signed != nil {
 				out.Envelope = envelope.AppendMessage(nil, signed)
 			}
@@ -169,8 +166,8 @@ func (a *agent) CallSigned(ctx context.Context, request []byte) ([]byte, error) 
 }
 
 func (a *agent) sendSignedCall(ctx context.Context, request []byte) ([]byte, error) {
-	// DecodeResetRequest is used, because like the reference implementation it does not check the
-	// members jsonrpc and method.
+	// Like the reference implementation, DecodeResetRequest does not check the members jsonrpc and
+	// method.
 	q, err := envelope.DecodeResetRequest(request)
 	if err != nil {
 		return nil, err
@@ -191,7 +188,7 @@ func (a *agent) sendSignedCall(ctx context.Context, request []byte) ([]byte, err
 	}
 	var outcome call.Outcome
 	if err == nil {
-		credential.Payer = a.Payer // the client's account, if it has one, pays for the call
+		credential.Payer = a.Payer
 		err = a.api.Plain.Answers.Run(a.Caller, func() error {
 			outcome = a.api.Plain.Tasks.Send(ctx, a.Vacant.ID, e, credential, a.Address.String())
 			return nil
@@ -216,7 +213,7 @@ func (a *agent) sendSignedCall(ctx context.Context, request []byte) ([]byte, err
 }
 
 // addOutcome adds the price and the ways to pay to a refusal of a call. If signed is true, it also
-// adds the state of the caller's chain, which callers that do not sign cannot use.
+// adds the state of the caller's chain.
 func addOutcome(err error, signed bool) error {
 	var taskRefusal *task.Refusal
 	if !errors.As(err, &taskRefusal) {
@@ -237,14 +234,14 @@ func (w *outcomeError) Unwrap() error { return w.error }
 func (w *outcomeError) Members() any {
 	m := struct {
 		State    call.State   `json:"state,omitempty"`
-		Due      string       `json:"due,omitempty"` // only for a pending call
+		Due      string       `json:"due,omitempty"`
 		Expected int64        `json:"expected_seq,omitempty"`
 		Tip      string       `json:"chain_tip,omitempty"`
 		Floor    string       `json:"floor,omitempty"`
 		Now      string       `json:"now,omitempty"`
 		Price    *price.Price `json:"price,omitempty"`
 		Pay      any          `json:"pay,omitempty"`
-		Reply    any          `json:"reply,omitempty"` // only for a repeated request
+		Reply    any          `json:"reply,omitempty"`
 	}{Price: w.outcome.Price}
 	if w.outcome.PaymentOptions != nil {
 		m.Pay = w.outcome.PaymentOptions

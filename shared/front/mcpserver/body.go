@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxBodyBytes limits a body in bytes, and maxBatch the number of requests in a body.
 var maxBodyBytes = protocol.MCP.MaxBody
 
 const maxBatch = 8
@@ -29,7 +28,6 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
-// Revisions of MCP by the names that clients send.
 const (
 	latestVersion = "2026-07-28"
 	// batchVersion is the only revision with batches, and the default of a request without a version.
@@ -42,7 +40,6 @@ const (
 	mediaEvents = "text/event-stream"
 )
 
-// versions lists the supported revisions, from the newest to the oldest.
 var versions = []string{latestVersion, "2025-11-25", "2025-06-18", batchVersion, "2024-11-05"}
 
 var supportedMethods = []string{
@@ -50,8 +47,7 @@ var supportedMethods = []string{
 }
 
 // earlierMethods lists methods that clients of earlier revisions call on every server, even if the
-// server does not declare the feature. The library answers that there are no prompts, and ignores
-// the log level.
+// server does not declare the feature.
 var earlierMethods = []string{"prompts/list", "logging/setLevel"}
 
 // postedBody contains the parts of a POST that determine the form of its answer.
@@ -60,8 +56,8 @@ type postedBody struct {
 	isBatch       bool
 	messages      []rpcMessage
 	originalIDs   []json.RawMessage // original ids of the messages that the library answers
-	acceptsJSON   bool              // the client accepts a JSON answer
-	acceptsStream bool              // the client accepts server-sent events
+	acceptsJSON   bool
+	acceptsStream bool
 }
 
 type rpcMessage struct {
@@ -69,8 +65,8 @@ type rpcMessage struct {
 	method        string
 	id            json.RawMessage // nil if the message is a notification
 	tool          string          // tool of a tools/call
-	progressToken json.RawMessage // progress token, or nil if the client wants no progress
-	isResponse    bool            // the message is a response
+	progressToken json.RawMessage // nil if the client wants no progress
+	isResponse    bool
 }
 
 func (p *postedBody) id() json.RawMessage {
@@ -80,8 +76,6 @@ func (p *postedBody) id() json.RawMessage {
 	return p.messages[0].id
 }
 
-// logName returns the method and tool of the first message, and the number of further messages, for
-// the log.
 func (p *postedBody) logName() string {
 	if len(p.messages) == 0 {
 		return ""
@@ -97,11 +91,8 @@ func (p *postedBody) logName() string {
 	return name[:min(len(name), 60)]
 }
 
-// progressTools lists the tools that report progress.
 var progressTools = []string{"ask", "ask_agent", "get_task"}
 
-// usesStream reports whether the answer is a stream. This is the case if the client accepts only
-// streams, or if it accepts streams and requests progress of a tool that reports progress.
 func (p *postedBody) usesStream() bool {
 	wantsProgress := p.progressToken() != nil && slices.Contains(progressTools, p.messages[0].tool)
 	return p.acceptsStream && (wantsProgress || !p.acceptsJSON)
@@ -115,9 +106,8 @@ func (p *postedBody) progressToken() json.RawMessage {
 }
 
 // splitForLibrary returns the body that the library must answer, and the errors for requests with
-// unknown methods. body is nil if the library has no request to answer. One unknown method or
-// notification would make the library refuse the complete body. Notifications are dropped. They
-// have no effect, because the server has no sessions.
+// unknown methods. One unknown method or notification would make the library refuse the complete
+// body.
 func (p *postedBody) splitForLibrary() (body []byte, refusals []httpapi.RPCRefusal) {
 	var supported [][]byte
 	for i := range p.messages {
@@ -215,8 +205,6 @@ func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	return p, nil
 }
 
-// encodeErrors returns errors in the form that the client expects: events for a stream, a list for
-// a batch, or a single error.
 func (p *postedBody) encodeErrors(refusals []httpapi.RPCRefusal) []byte {
 	messages := make([][]byte, len(refusals))
 	for i := range refusals {
@@ -276,10 +264,9 @@ func (p *postedBody) addMessage(raw []byte) error {
 	return nil
 }
 
-// readParams reads the parameters that determine the form of the answer.
 func (m *rpcMessage) readParams(d *canon.Decoder) error {
 	if d.Kind() != canon.Object {
-		return d.Skip() // the library answers it
+		return d.Skip()
 	}
 	return d.Object(func(key string) (err error) {
 		switch {
@@ -306,8 +293,7 @@ func readString(d *canon.Decoder) (string, error) {
 	return d.String()
 }
 
-// zeroWeight matches the parameter q=0 of a media type in Accept, by which a client refuses the
-// type.
+// zeroWeight matches q=0 in Accept, by which a client refuses a media type.
 var zeroWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
 
 // refusal is an error with a JSON-RPC code and its own data.

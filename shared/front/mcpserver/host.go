@@ -40,7 +40,6 @@ func (h *host) OpenAgent(ctx context.Context, name string) (mcptool.Agent, error
 	return a, nil
 }
 
-// openPublished returns a published vacant of this host, whether or not it sleeps.
 func (h *host) openPublished(ctx context.Context, name string) (*agent, error) {
 	c, err := h.Plain.NewCaller(h.req.Context(), h.req.Sender, name)
 	if err == nil {

@@ -1,11 +1,13 @@
-// Package mcpserver serves vacants and the host itself to MCP clients. It serves Streamable HTTP
-// without sessions, in the revisions from 2024-11-05 to 2026-07-28 at one URL.
+// Package mcpserver serves vacants and the host itself to MCP clients over Streamable HTTP without
+// sessions.
 //
 // The package uses an MCP library, and passes questions to front/plain, as the other protocols do.
 // Before it calls the library, it makes the checks that the library lacks: size, batches, versions,
 // the Accept header, the site of a page, and the credential. The body of each HTTP refusal is a
-// JSON-RPC error. A request for an unknown vacant and a request for a closed child (which answers
-// only its relatives) get the same answer, byte for byte. Listing tools requires no credential.
+// JSON-RPC error.
+//
+// A request for an unknown vacant and a request for a closed child (which answers only its
+// relatives) get the same answer, byte for byte. Listing tools requires no credential.
 package mcpserver
 
 import (
@@ -36,24 +38,22 @@ import (
 
 type Config struct {
 	Plain *plain.Service
-	// Card returns the signed agent card of a vacant. base is the host's base URL.
+	// Card returns the signed agent card of a vacant.
 	Card func(ctx context.Context, v *vacants.Record, base string) ([]byte, error)
-	// Search serves the registry's search of vacants (registryapi.NewSearchHandler) for the host's own
-	// MCP server. If Search is nil, the host has no MCP server of its own.
+	// Search serves the registry's search of vacants. If Search is nil, the host has no MCP server
+	// of its own.
 	Search http.Handler
-	// IsPublished reports whether a vacant is published. It is required if Search is set.
+	// IsPublished is required if Search is set.
 	IsPublished func(context.Context, identity.ID) (bool, error)
-	// Team dispatches tasks for accounts. If Team is nil, the host's server has no team tools.
+	// Team may be nil. The host's server then has no team tools.
 	Team *team.Team
-	// Receipts serves receipts below call.ReceiptsPrefix. If Receipts is nil, vacants have no
-	// receipt resources.
+	// Receipts may be nil. Vacants then have no receipt resources.
 	Receipts http.Handler
-	// Owners contains the parts that serve tools which only some keys may use.
-	Owners OwnerConfig
+	Owners   OwnerConfig
 	// Version is the version of Vacancy. The default is "0".
 	Version string
-	// AnswerTime limits how long a question waits for its answer. If the answer takes longer, the
-	// result contains the question's task. The default is mcptool.AskTimeout.
+	// AnswerTime limits how long a question waits for its answer. The default is
+	// mcptool.AskTimeout.
 	AnswerTime time.Duration
 }
 
@@ -63,9 +63,8 @@ func Handler(c Config) func(*plain.Exchange) error {
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBodyBytes),
-		// The library would refuse requests to localhost with another Host header, but a proxy on the
-		// same machine may forward such requests. A host that serves only its own machine checks Host
-		// itself.
+		// The library would refuse requests that a proxy on the same machine forwards with another
+		// Host header. A host that serves only its own machine checks Host itself.
 		DisableLocalhostProtection: true,
 	}
 	d.jsonHandler = sdk.NewStreamableHTTPHandler(serverOf, &options)
@@ -76,7 +75,7 @@ func Handler(c Config) func(*plain.Exchange) error {
 
 type api struct {
 	Config
-	jsonHandler, streamHandler http.Handler // library handlers for complete answers in JSON and for server-sent events
+	jsonHandler, streamHandler http.Handler
 	registry                   registry
 
 	mu      sync.Mutex
@@ -92,11 +91,11 @@ type request struct {
 	agent  mcptool.Agent // set if the request names a vacant
 	host   mcptool.Host  // set if the request is for the host
 
-	key        *billing.Key // key of the request, or nil for a guest or the operator
-	isOperator bool         // the request has the operator's key
+	key        *billing.Key // nil for a guest or the operator
+	isOperator bool
 
-	lastError    atomic.Pointer[problem.Error] // last error of a tool, for the log
-	lastFault    atomic.Pointer[problem.Error] // last error in a tool that the host caused
+	lastError    atomic.Pointer[problem.Error]
+	lastFault    atomic.Pointer[problem.Error] // last tool error that the host caused
 	hasBegunCall atomic.Bool                   // a tool began a call, which has its own log line
 }
 
@@ -104,11 +103,11 @@ type requestKey struct{}
 
 func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*request) }
 
-// serverOf returns the server that api.serve chose for the request. The library calls serverOf
-// twice per request.
+// serverOf returns the server that api.serve chose for the request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
-// newNotFoundError returns the refusal for all paths and vacants that this host does not serve.
+// newNotFoundError returns the same refusal for all paths and vacants that this host does not
+// serve.
 func newNotFoundError() error {
 	return problem.New(problem.NotFound, "no such server; an agent's server is at /v/NAME%s, the host's server is at %s", message.MCPPath, message.MCPPath)
 }
@@ -177,7 +176,7 @@ func (d *api) serve(x *plain.Exchange) error {
 	}
 	body, refusals := r.postBody.splitForLibrary()
 	if body == nil {
-		if refusals == nil { // the body contains no request
+		if refusals == nil {
 			r.WriteHeader(http.StatusAccepted)
 			return nil
 		}
@@ -229,7 +228,6 @@ func (d *api) serve(x *plain.Exchange) error {
 	w.Line.HasOwnCallLines = w.hasBegunCall.Load()
 	if p := cmp.Or(w.lastFault.Load(), w.lastError.Load()); p != nil {
 		var cause error
-		// A failed agent is not an error here, because its failure is a result.
 		if w.status >= http.StatusInternalServerError {
 			cause = p
 		}
@@ -241,8 +239,7 @@ func (d *api) serve(x *plain.Exchange) error {
 // streamWriteTimeout limits the time in which a client must read the end of a stream.
 const streamWriteTimeout = 20 * time.Second
 
-// cachedServer returns the server for a configuration. Servers are cached, because creating one
-// takes a fifth of the time of a request.
+// cachedServer caches servers, because creating one takes a fifth of the time of a request.
 func (d *api) cachedServer(config mcptool.ServerConfig) *sdk.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -266,7 +263,7 @@ func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 // and sets the HTTP status of a fault in a tool.
 type responseWriter struct {
 	*request
-	extraErrors     []httpapi.RPCRefusal // errors that must be added to the library's answer
+	extraErrors     []httpapi.RPCRefusal // errors to add to the library's answer
 	status          int
 	errorText       []byte // error that the library wrote as plain text
 	isText          bool
@@ -283,7 +280,7 @@ func (w *responseWriter) WriteHeader(status int) {
 		return
 	}
 	if f := w.lastFault.Load(); f != nil && status == http.StatusOK && !w.postBody.isBatch {
-		if f.Kind == problem.Unauthorized { // this is also possible before the first piece of a stream
+		if f.Kind == problem.Unauthorized {
 			w.credentialError = f
 			return
 		}
@@ -329,7 +326,6 @@ func (w *responseWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// maxErrorText limits the text of an error of the library.
 const maxErrorText = 400
 
 func (w *responseWriter) Flush() {
@@ -338,8 +334,8 @@ func (w *responseWriter) Flush() {
 	}
 }
 
-// recordError records an error of a tool for the log, and returns it. If the error is a fault
-// (mcptool.IsFault), it also determines the HTTP status.
+// recordError records an error of a tool for the log, and returns it. A fault (mcptool.IsFault)
+// also determines the HTTP status.
 func (r *request) recordError(err error) error {
 	if err == nil {
 		return nil
@@ -352,5 +348,4 @@ func (r *request) recordError(err error) error {
 	return err
 }
 
-// nullID is the id of an answer to a request without an id.
 var nullID = json.RawMessage("null")

@@ -16,13 +16,12 @@ type (
 	VacantRef struct {
 		Vacant string `path:"vacant"`
 	}
-	// VacantPost is an MCP request to a vacant.
 	VacantPost struct {
 		VacantRef
 		HostPost
 	}
-	// HostPost is an MCP request to the host. Accept lists the forms of an answer that the
-	// client accepts: application/json, text/event-stream or both.
+	// HostPost is an MCP request to the host. Accept is application/json, text/event-stream or
+	// both.
 	HostPost struct {
 		Accept         string          `header:"Accept"`
 		Version        string          `header:"Mcp-Protocol-Version"`

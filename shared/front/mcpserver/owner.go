@@ -24,23 +24,19 @@ import (
 )
 
 // OwnerConfig contains the parts that serve the tools for which a key needs special rights, for
-// example as the owner of a vacant. If a part is nil, its tools are not listed. The functions use
-// the credential of the request.
+// example as the owner of a vacant. If a part is nil, its tools are not listed.
 type OwnerConfig struct {
-	// Keys reads the scopes of keys. If Keys is nil, keys give no access to such tools.
+	// Keys reads the scopes of keys.
 	Keys *billing.Billing
-	// OperatorKey checks the operator's key. If OperatorKey is nil, this process cannot recognize the
-	// operator.
+	// OperatorKey checks the operator's key. If OperatorKey is nil, the operator is not recognized.
 	OperatorKey interface {
 		Check(ctx context.Context, secret string) error
 	}
-	// Children lists the children of a vacant. Spawn creates a child.
 	Children func(ctx context.Context, r *http.Request, of identity.ID, cursor string) (any, error)
 	Spawn    func(ctx context.Context, r *http.Request, of identity.ID, rule, name string) (any, error)
 	// Answers lets a vacant ask one of its children through Calls.
 	Answers *answer.Answerer
 	Calls   *call.Host
-	// SendAGP sends an AGP envelope and returns the answer.
 	SendAGP func(ctx context.Context, r *http.Request, from, id, intent string, payload map[string]any) (json.RawMessage, error)
 	// Reviews signs reviews for vacants and counts them.
 	Reviews *reviews.Service
@@ -71,8 +67,7 @@ func (d *api) identifySender(r *request, isVacant bool) (err error) {
 	return err
 }
 
-// selectTools sets the fields of the server configuration that determine the client's tools. It
-// returns an error if the client may neither call vacants nor use other tools.
+// selectTools selects the client's tools. It returns an error if the client may use no tools.
 func (d *api) selectTools(r *request, config *mcptool.ServerConfig) error {
 	k, owners := r.key, &d.Owners
 	if r.agent != nil {
@@ -109,8 +104,7 @@ func (d *api) spawnChild(ctx context.Context, rule, name string) (any, error) {
 	return child, r.recordError(err)
 }
 
-// delegate implements vacant_delegate and vacant_delegate_a2a. It uses no HTTP, because the child
-// is on this host.
+// delegate implements vacant_delegate and vacant_delegate_a2a.
 func (d *api) delegate(ctx context.Context, name, text string, wait time.Duration) (map[string]any, error) {
 	r := requestOf(ctx)
 	if err := plain.CheckText("task", text); err != nil {
@@ -146,7 +140,7 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	}, r.recordError(err)
 }
 
-// submitReview implements vacant_caller_review for the vacant of the request.
+// submitReview implements vacant_caller_review.
 func (d *api) submitReview(ctx context.Context, in mcptool.ReviewArgs) (any, error) {
 	r := requestOf(ctx)
 	rec, err := in.Record()

@@ -24,7 +24,7 @@ func newRegistry(search http.Handler) registry {
 	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: localTransport{search}, URL: localURL}}}}
 }
 
-// searchRegistry searches the registry. It omits agents on other hosts, which the other tools cannot reach.
+// searchRegistry omits agents on other hosts, which the other tools cannot reach.
 func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcptool.SearchPage, error) {
 	out := mcptool.SearchPage{}
 	result, err := h.registry.Search(ctx, q)
@@ -41,8 +41,8 @@ func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcpt
 	return ConvertMatches(base, result), nil
 }
 
-// ConvertMatches returns the matches of a search in the form of the tools. base is the base URL of
-// their host. ConvertMatches omits matches without a name, which run on other hosts.
+// ConvertMatches converts a search result for the tools. It omits matches without a name, which run
+// on other hosts.
 func ConvertMatches(base string, result discovery.SearchResult) mcptool.SearchPage {
 	out := mcptool.SearchPage{Agents: []mcptool.AgentInfo{}, Next: result.Next, UnverifiedCount: len(result.DroppedMatches)}
 	for i := range result.Matches {
@@ -63,8 +63,7 @@ func ConvertMatches(base string, result discovery.SearchResult) mcptool.SearchPa
 	return out
 }
 
-// localURL is the base URL of the requests that localTransport serves. It never leaves this
-// process.
+// localURL is never sent over the network.
 const localURL = "http://localhost"
 
 // localTransport is a transport that calls a handler in this process.

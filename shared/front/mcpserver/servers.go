@@ -78,7 +78,7 @@ func (d *api) newServer(config mcptool.ServerConfig) *sdk.Server {
 		if err != nil {
 			return nil, err
 		}
-		return httpapi.Encode(struct { // the form in which package message serves it
+		return httpapi.Encode(struct { // same members as the card page of package message
 			ID         string  `json:"vacant_id"`
 			Capability *string `json:"capability_text"`
 			Endpoint   *string `json:"endpoint"`
@@ -95,7 +95,6 @@ func (d *api) newServer(config mcptool.ServerConfig) *sdk.Server {
 	return s
 }
 
-// receiptsPath is the path of receipts below a vacant's URI.
 const receiptsPath = "/receipts/"
 
 func resourceContents(b []byte) *sdk.ReadResourceResult {
@@ -179,7 +178,7 @@ type remote struct {
 
 var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// truncate returns at most 100 characters of a text, which is the limit in a card.
+// truncate shortens a text to the limit of a card.
 func truncate(s string) string {
 	const maxRunes = 100
 	if r := []rune(s); len(r) > maxRunes {
@@ -188,7 +187,6 @@ func truncate(s string) string {
 	return s
 }
 
-// reverseHostName returns the host name of a base URL with its labels in reverse order.
 func reverseHostName(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Hostname() == "" || strings.Contains(u.Hostname(), ":") {

@@ -1,8 +1,6 @@
 // Package message serves signed calls: message/send, chain/reset, message/ask, and the card and
-// health pages (PROTOCOL §6, §9).
-//
-// The package only translates between HTTP and host/call. A body is read once, up to 256 KiB. Malformed
-// input gets a 4xx status with a detail, never a 500. Neither secrets nor message texts are logged.
+// health pages (PROTOCOL §6, §9). Malformed input gets a 4xx status with a detail, never a 500.
+// Neither secrets nor message texts are logged.
 package message
 
 import (
@@ -29,8 +27,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path suffixes of a call, a reset and an ask. Any prefix is accepted, because reference callers
-// append the suffix to an endpoint without checking its path (PROTOCOL §23 C4).
+// Path suffixes. Any prefix is accepted, because reference callers append the suffix to an endpoint
+// without checking its path (PROTOCOL §23 C4).
 const (
 	SendPath  = "/a2a/message/send"
 	ResetPath = "/a2a/chain/reset"
@@ -43,43 +41,35 @@ func IsPath(path string) bool {
 		rest == cardPage || rest == healthPage
 }
 
-// DefaultBodyTimeout limits the time in which a client must send a body.
 const DefaultBodyTimeout = 10 * time.Second
 
 // Config contains the handler's dependencies. If Directory is nil, there are no card and health
 // pages.
 type Config struct {
-	Host      *call.Host
-	Directory Directory
-	Log       *slog.Logger
-	Now       func() time.Time
-	// BodyTimeout limits the time in which a client must send a body. The default is
-	// DefaultBodyTimeout.
+	Host        *call.Host
+	Directory   Directory
+	Log         *slog.Logger
+	Now         func() time.Time
 	BodyTimeout time.Duration
-	// If Send and *Send are not nil when a call arrives, *Send runs the call instead of Host. Unlike
-	// *Send, Host waits for a slow vacant without a limit.
+	// If Send and *Send are not nil, *Send runs calls instead of Host. Unlike *Send, Host waits for
+	// a slow vacant without a limit.
 	Send *SendFunc
 }
 
-// SendFunc runs a signed call. route is the vacant that the path names, or zero. from is the
-// network address of the client.
+// SendFunc runs a signed call. route is the vacant that the path names, or zero.
 type SendFunc func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
-// NewPairLimit limits calls with seq 1 and resets, which start or restart the chain of a pair (a
-// caller and a vacant). If the limit is reached, it sets Retry-After and returns an error.
+// NewPairLimit limits calls and resets that start or restart the chain of a pair (a caller and a
+// vacant).
 type NewPairLimit func(h http.Header) error
 
 type newPairLimitKey struct{}
 
-// WithNewPairLimit returns a context with a limit that Handler checks before it verifies a
-// signature. Middleware cannot check the limit itself, because the check requires the decoded
-// envelope.
 func WithNewPairLimit(ctx context.Context, limit NewPairLimit) context.Context {
 	return context.WithValue(ctx, newPairLimitKey{}, limit)
 }
 
-// CheckNewPair checks the limit in ctx, if ctx has one. If the limit is reached, it sets
-// Retry-After in h.
+// CheckNewPair checks the limit in ctx. If the limit is reached, it sets Retry-After.
 func CheckNewPair(ctx context.Context, h http.Header) error {
 	if limit, ok := ctx.Value(newPairLimitKey{}).(NewPairLimit); ok {
 		return limit(h)
@@ -96,9 +86,8 @@ func Handler(c Config) http.Handler {
 
 type api struct{ Config }
 
-// ServeHTTP routes by path suffix and accepts /v/{id} as a prefix. Callers that have a base URL
-// with a trailing slash request paths such as //a2a/message/send. http.ServeMux would redirect such
-// a path, and a redirected POST loses its body (PROTOCOL §23 B6, C4).
+// ServeHTTP routes by path suffix. http.ServeMux would redirect paths such as //a2a/message/send,
+// and a redirected POST loses its body (PROTOCOL §23 B6, C4).
 func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		// In Lambda, a panic would end the process and its other requests.
@@ -137,8 +126,7 @@ func refuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	sendRefusal(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
-// failInternal answers with an internal error. The client gets no details; the log gets all of
-// them.
+// failInternal answers with an internal error. The details are only logged.
 func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.AsError(err)
 	sendRefusal(w, p)
@@ -146,7 +134,6 @@ func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
 		slog.String(obs.AttrVerdict, p.Kind.String()), slog.Int(obs.AttrStatus, p.Kind.Forms().HTTPStatus), slog.String("cause", p.Error()))
 }
 
-// vacantInPath returns the vacant that a path names by its id, or the zero id.
 func vacantInPath(path string) identity.ID {
 	name, _, _ := SplitPath(path)
 	id, err := identity.ParseID(name)
@@ -270,13 +257,11 @@ func (d *api) readRequest(w http.ResponseWriter, r *http.Request) (envelope.Requ
 }
 
 func unsupportedError(header, got, want string) error {
-	// The header's value may contain any bytes.
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// maxInitialBody is the maximum initial size of a body's buffer, in bytes. The buffer grows only
-// with the received bytes, so a client that only announces 256 KiB does not occupy that much
-// memory.
+// maxInitialBody limits the initial size of a buffer, so that a client that only announces 256 KiB
+// does not occupy that much memory.
 const maxInitialBody = 16 << 10
 
 func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -288,8 +273,8 @@ func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
 		return nil, tooLargeErr
 	}
-	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
-	// complete before the handler runs, and setting a deadline fails.
+	// The deadline limits how long a slow client occupies its connection. In Lambda, setting a
+	// deadline fails.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
 	body := make([]byte, 0, min(max(r.ContentLength, 512), maxInitialBody)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
@@ -308,7 +293,7 @@ func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
-			// b is full. Appending a byte makes room, and the byte is removed again.
+			// Appending a byte makes room in a full buffer.
 			b = append(b, 0)[:len(b)]
 		}
 		n, err := r.Read(b[len(b):cap(b)])
@@ -322,10 +307,8 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// logOutcome logs the outcome of a call, an ask or a reset. Package call logs and counts an
-// accepted call when the call ends. The line of an accepted call therefore has only obs.QuietLevel,
-// and logOutcome counts only the other calls. The line of an ask has the same level unless the host
-// failed.
+// logOutcome logs accepted calls only with obs.QuietLevel and does not count them, because package
+// call logs and counts a call when the call ends.
 func (d *api) logOutcome(r *http.Request, operation string, startTime time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {

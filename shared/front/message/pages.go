@@ -17,17 +17,12 @@ import (
 
 // Directory gives access to the hosted vacants. It is safe for concurrent use.
 type Directory interface {
-	// FindCached returns a vacant's record. ok is false if the host does not have the vacant.
 	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// FindCachedByName returns a vacant's record by its name. ok is also false if name is not a valid
-	// name.
 	FindCachedByName(ctx context.Context, name string) (r vacants.Record, ok bool, err error)
-	// ListOpen returns the ids of at most n vacants that are in service and answer callers other than
-	// their relatives.
+	// ListOpen lists at most n vacants in service that answer callers other than their relatives.
 	ListOpen(ctx context.Context, n int) ([]identity.ID, error)
 }
 
-// Pages of a vacant.
 const (
 	cardPage   = "/card"
 	healthPage = "/health"
@@ -35,8 +30,6 @@ const (
 
 type servePageFunc func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// pageHandler returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}.
-// It returns nil for other paths.
 func (d *api) pageHandler(path string) http.HandlerFunc {
 	name, path, isVacantPath := SplitPath(path)
 	var serve servePageFunc
@@ -107,7 +100,6 @@ func (d *api) serveCard(w http.ResponseWriter, r *http.Request, rec vacants.Reco
 		d.failInternal(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", rec.ID.Short()))
 		return
 	}
-	// The members are the reference's: fields of the card and its signed blob.
 	m := objectBuilder{}
 	m.addString("vacant_id", rec.ID.String())
 	m.addString("capability_text", c.CapabilityText)

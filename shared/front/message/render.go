@@ -14,14 +14,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Retry-After values in seconds, for a pending call and for a call whose agent is busy.
 const (
 	pendingRetryAfter = "1"
 	busyRetryAfter    = "5"
 )
 
 func SecondsUntilMidnightUTC(now time.Time) int {
-	// The result is rounded up.
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 
@@ -29,21 +27,16 @@ func sendRefusal(w http.ResponseWriter, p *problem.Error) {
 	httpapi.Send(w, p.Kind.Forms().HTTPStatus, append(beginRefusal(detailPrefix, p), '}'))
 }
 
-// Beginnings of the JSON of a refusal, and of the refusal of a reset.
 const (
 	detailPrefix     = `{"detail":`
 	resetErrorPrefix = `{"ok":false,"error":`
 )
 
-// beginRefusal returns the beginning of a refusal's JSON object, with its text and code. The caller
-// appends further members and the closing brace.
 func beginRefusal(prefix string, p *problem.Error) []byte {
 	b := canon.AppendString([]byte(prefix), p.Text())
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 
-// encodeAnswer returns the body of an answer. Reference callers read only the message in its
-// result.
 func encodeAnswer(id []byte, o *call.Outcome) []byte {
 	b := envelope.AppendResponse(nil, id, o.Reply)
 	if o.CutReason == "" {
@@ -53,8 +46,8 @@ func encodeAnswer(id []byte, o *call.Outcome) []byte {
 	return append(canon.AppendString(b, string(o.CutReason)), "}}"...)
 }
 
-// sendOutcome sends a JSON object with the outcome's members. body is the beginning of the object
-// (beginRefusal), or nil for the answer to an ask. Reference callers read only the detail.
+// sendOutcome sends a JSON object with the outcome's members. body is the beginning of the object,
+// or nil.
 func sendOutcome(w http.ResponseWriter, o *call.Outcome, body []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {
@@ -112,7 +105,7 @@ func sendOutcome(w http.ResponseWriter, o *call.Outcome, body []byte) {
 	httpapi.Send(w, status, append(m.b, '}'))
 }
 
-// objectBuilder appends members to the JSON object in b. If b is empty, it begins the object.
+// objectBuilder appends members to the JSON object in b.
 type objectBuilder struct{ b []byte }
 
 func (m *objectBuilder) addRaw(key string, value []byte) {

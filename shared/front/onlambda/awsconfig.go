@@ -13,9 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// loadAWSConfig returns the configuration of the AWS SDK from a function's environment. The SDK's
-// own loader would add half a megabyte to each program, because it also supports profiles, single
-// sign-on and instance metadata. Functions do not have them.
+// loadAWSConfig replaces the SDK's own loader, which would add half a megabyte to each program.
 func loadAWSConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
 	cfg := aws.Config{
 		Region: getenv("AWS_REGION"),
@@ -40,7 +38,6 @@ func loadAWSConfig(ctx context.Context, getenv func(string) string, log *slog.Lo
 	return cfg, nil
 }
 
-// endpointResolver provides the SDK with the URLs of single services, for servers that are not AWS.
 type endpointResolver struct{ getenv func(string) string }
 
 func (e endpointResolver) GetServiceBaseEndpoint(_ context.Context, service string) (string, bool, error) {

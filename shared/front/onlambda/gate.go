@@ -18,15 +18,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// ServeStep runs a step of the gate for each invocation by the state machine. An invocation
-// receives the state of an attempt and returns the next state. ServeStep never returns.
+// ServeStep runs a step of the gate for each invocation by the state machine. It never returns.
 func ServeStep(f functions.Function, name gate.StepName) {
 	env, _ := openOrExit(f, os.Stdout)
 	lambda.Start((&stepRunner{name: name, runTask: env.Server.Gate.RunTask, log: env.Log}).invoke)
 }
 
-// stepRunner is a task of the state machine. It returns refusals and faults as errors with the
-// names that the state machine catches.
+// stepRunner returns refusals and faults as errors with the names that the state machine catches.
 type stepRunner struct {
 	name      gate.StepName
 	runTask   func(context.Context, gate.StepName, graduation.RunState) (graduation.RunState, error)
@@ -46,7 +44,6 @@ func (s *stepRunner) invoke(ctx context.Context, state graduation.RunState) (nex
 			p := problem.AsError(err)
 			verdict = p.Kind.String()
 			attrs = append(attrs, slog.String("cause", p.Error()))
-			// A refusal is a regular result of a step. Other errors are faults.
 			if !gate.IsRefusal(s.name, p.Kind) {
 				level = slog.LevelError
 			}
@@ -68,7 +65,6 @@ func RunRecorder() {
 	RunWork(functions.Record, func(env *Env) WorkFunc { return recorder(env.Server.Gate) })
 }
 
-// failedStep is the event that RunRecorder handles: the input of a failed step, and its error.
 type failedStep struct {
 	State graduation.RunState `json:"state"`
 	Error struct {

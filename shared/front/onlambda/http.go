@@ -38,8 +38,7 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, features ...Fe
 	if f == functions.Message {
 		front.createTextKey = env.Server.Texts.CreateNext
 	}
-	// A scheduled event makes Admin write a canary, a row that tests the tamper detector. Admin has
-	// this task, because it gets the fewest requests of the functions that may write rows.
+	// A scheduled event makes Admin write a canary, a row that tests the tamper detector.
 	if handleOther := env.HandleDirect; f == functions.Admin {
 		canaryJob := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wallClock(), rand.Reader)
@@ -69,12 +68,10 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, features ...Fe
 
 type httpFront struct {
 	handler      http.Handler
-	proxy        *httpadapter.HandlerAdapterV2 // converts Lambda events to requests for handler
+	proxy        *httpadapter.HandlerAdapterV2
 	log          *slog.Logger
-	afterRequest func() // runs after each request
-	// createTextKey creates the key that encrypts the message texts of the next day
-	// (textkeys.Keys.CreateNext). It runs at the end of a request, because a function runs no code
-	// between requests. It may be nil.
+	afterRequest func()
+	// createTextKey creates the key that encrypts the message texts of the next day.
 	createTextKey func(context.Context) error
 	coldStart     coldStart
 }
@@ -86,7 +83,7 @@ func newHTTPFront(env *Env, handler http.Handler, now func() time.Time) *httpFro
 	limits := edge.Config{RequestRate: env.Rate, PairRate: env.PairRate, ReadRate: env.ReadRate, PageReadRate: env.PageReadRate, IsUrgent: isRevocation, ExemptKeys: env.hasKeyedCallers, BodyRate: env.ByteRate, Now: now}
 	f := newGuardedFront(env.Log, env.EdgeSecrets, limits, handler)
 	if env.Server != nil {
-		// Sweep runs at the end of a request, because a function runs no code between requests.
+		// A function runs no code between requests.
 		f.afterRequest = env.Server.Vacants.Sweep
 	}
 	return f
@@ -104,15 +101,14 @@ func newGuardedFront(log *slog.Logger, secrets []string, limits edge.Config, han
 	return f
 }
 
-// ServeWithoutHost serves a handler behind a Function URL without opening a host, so the program
-// contains neither the host nor AWS clients. It never returns.
+// ServeWithoutHost serves a handler without opening a host, so that the program contains neither
+// the host nor AWS clients. It never returns.
 func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger) http.Handler) {
 	s, logHandler := configureOrExit(f, os.Stdout)
 	log := slog.New(logHandler)
 	lambda.Start(newGuardedFront(log, s.EdgeSecrets, edge.Config{RequestRate: s.Rate, PairRate: s.PairRate, Now: wallClock}, handler(s, log)).invoke)
 }
 
-// statusWriter sends only the first status, as net/http does.
 type statusWriter struct {
 	http.ResponseWriter
 	written bool
@@ -131,7 +127,6 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 	return s.ResponseWriter.Write(b)
 }
 
-// coldStart detects the first invocation of a process.
 type coldStart struct{ isWarm atomic.Bool }
 
 func (s *coldStart) withUsage(ctx context.Context) (context.Context, *obs.Usage) {
@@ -150,8 +145,8 @@ type (
 	response = events.APIGatewayV2HTTPResponse
 )
 
-// invoke answers one event. It never returns an error, because Lambda would turn an error into
-// status 502. It recovers from panics, because a panic would end the process.
+// invoke never returns an error, because Lambda would turn an error into status 502. It recovers
+// from panics, because a panic would end the process.
 func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
 	ctx, usage := f.coldStart.withUsage(ctx)
 	var in request
@@ -178,9 +173,7 @@ func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer r
 	return answer, nil
 }
 
-// createNextTextKey runs createTextKey for at most two seconds. It is skipped if less than three
-// seconds remain until the deadline. A failure does not affect the answer, and a later request
-// tries again.
+// createNextTextKey may fail without affecting the answer. A later request then tries again.
 func (f *httpFront) createNextTextKey(ctx context.Context) {
 	const timeout, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
@@ -195,7 +188,7 @@ func (f *httpFront) createNextTextKey(ctx context.Context) {
 }
 
 // normalize decodes a base64 body, because the handlers limit the decoded size. It refuses
-// malformed requests before the proxy does, because the proxy would log their path unescaped.
+// malformed requests, because the proxy would log their path unescaped.
 func normalize(in *request) error {
 	path := cmp.Or(in.RawPath, in.RequestContext.HTTP.Path)
 	if !strings.HasPrefix(path, "/") {
@@ -228,8 +221,6 @@ func refusalResponse(err error) response {
 	return r
 }
 
-// logRequest logs a request whose handler panicked or logged no line. A handler logs no line if it
-// changed no data or was not called.
 func (f *httpFront) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
 	attrs := []slog.Attr{slog.String("method", truncate(in.RequestContext.HTTP.Method)), slog.String("path", truncate(in.RawPath))}

@@ -18,8 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// WorkFunc handles an event whose sender does not wait for an answer. It returns attributes for the
-// log.
+// WorkFunc handles an event and returns attributes for the log.
 type WorkFunc func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
 // RunWork runs work for each invocation of f. It never returns.
@@ -28,8 +27,8 @@ func RunWork(f functions.Function, work func(*Env) WorkFunc, features ...Feature
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
-// RunJobs runs, at each invocation of f, the jobs that f.Jobs names. It ignores the event. A failed
-// job does not stop the following ones. jobParts may be nil. RunJobs never returns.
+// RunJobs runs, at each invocation of f, the jobs that f.Jobs names. A failed job does not stop the
+// following jobs. RunJobs never returns.
 func RunJobs(f functions.Function, jobParts func(*Env) serve.JobParts, features ...Feature) {
 	RunWork(f, func(env *Env) WorkFunc {
 		var p serve.JobParts

@@ -2,11 +2,8 @@
 // environment, opens the adapters, assembles the server and passes Lambda's events to it.
 //
 // A function with a wrong environment does not start, and reports all wrong variables in one line.
-// Every event is answered and logged in one line. Log lines contain no secrets.
-//
-// If a table is missing, is being created or has another schema, the function logs one line at its
-// start. It starts nevertheless and answers 503 until the table is right, because Lambda would
-// retry and bill a failed start for every call.
+// A function whose tables are missing or have another schema starts nevertheless and answers 503,
+// because Lambda would retry and bill a failed start for every call.
 package onlambda
 
 import (
@@ -39,33 +36,27 @@ import (
 )
 
 // Env contains the settings and connections that a function's handler uses. If the function has no
-// tables, only Settings and Log are set. Server is nil in functions.Search and functions.Indexer,
-// for which package cloudindex opens the registry and the index.
+// tables, only Settings and Log are set. Server is nil in functions.Search and functions.Indexer.
 type Env struct {
 	Settings
 	*serve.Server
-	AWS      aws.Config
-	Store    *dynamo.Store
-	Vault    custody.Vault
-	Operator admin.KeyChecker
-	Log      *slog.Logger
-	// HandleDirect handles invocations by the stage's own functions and schedules. If HandleDirect is
-	// nil, the function is called only by its URL.
+	AWS          aws.Config
+	Store        *dynamo.Store
+	Vault        custody.Vault
+	Operator     admin.KeyChecker
+	Log          *slog.Logger
 	HandleDirect DirectHandler
 
-	hasKeyedCallers bool // true if callers send account keys (edge.Config.ExemptKeys)
+	hasKeyedCallers bool
 }
 
-// DirectHandler handles an event that did not come through the Function URL. ok is false for an
-// unknown event. A client of the URL cannot send a direct event, because Lambda wraps every request
-// in an event of its own.
+// DirectHandler handles an event that did not come through the Function URL. A client of the URL
+// cannot send a direct event, because Lambda wraps every request in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Feature is a hook that adds an optional feature to the host of a Lambda function. A program
-// contains only the features that it passes, for example to Serve.
+// Feature adds an optional part to the host of a Lambda function.
 type Feature func(*Env, *serve.Config)
 
-// openEnv creates the Env of f and opens its connections. It fails only if settings are wrong.
 func openEnv(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, features ...Feature) (*Env, error) {
 	env := &Env{Settings: s, Log: log, hasKeyedCallers: f == functions.Gateway}
 	if s.Tables == (dynamo.TableNames{}) {
@@ -116,12 +107,9 @@ func openEnv(ctx context.Context, f functions.Function, s Settings, log *slog.Lo
 	return env, nil
 }
 
-// warmTimeout limits how long a start waits for connections. DynamoDB usually takes less time, and
-// Lambda's limit for a start is longer.
 const warmTimeout = 2 * time.Second
 
-// warmKey is the key of a document that does not exist. It is in the registry's partition, which
-// every function's role may read.
+// warmKey names a missing document, which every function's role may read.
 var warmKey = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
 func (h *Env) warmUp(ctx context.Context) {
@@ -142,8 +130,8 @@ func (h *Env) openRegistryLog() *translog.Log {
 	return l
 }
 
-// wallClock returns the wall clock time without its monotonic reading. The monotonic clock may stop
-// while a function is frozen, which would make cached values seem younger than they are.
+// wallClock omits the monotonic reading, because the monotonic clock may stop while a function is
+// frozen.
 func wallClock() time.Time { return time.Now().Round(0) }
 
 func version() string {
@@ -158,18 +146,14 @@ func openOrExit(f functions.Function, out io.Writer, features ...Feature) (*Env,
 	logger := slog.New(logHandler)
 	env, err := openEnv(context.Background(), f, s, logger, features...)
 	if err != nil {
-		// The error is logged in one line, and the process ends.
 		failStart(logger, err)
 	}
 	return env, logHandler
 }
 
-// configureOrExit reads the environment, and returns the settings of f and the handler of its log.
-// If a variable is wrong, it logs one line and ends the process.
 func configureOrExit(f functions.Function, out io.Writer) (Settings, slog.Handler) {
 	s, err := ReadSettings(f, os.Getenv)
 	logHandler := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), PublishUnits: f == functions.Message, Public: f.DropsQuietLines()})
-	// Log lines of libraries get the same format.
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(logHandler, slog.LevelWarn).Writer())
 	if err != nil {

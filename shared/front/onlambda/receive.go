@@ -19,12 +19,10 @@ import (
 )
 
 // Receiver handles a message of a queue. If done is false, the queue delivers the message again.
-// err is only logged; it may be nil even if done is false.
+// err is only logged.
 type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err error)
 
-// Receive runs a function that is started by SQS messages. It handles all messages of an event
-// concurrently, and returns to Lambda the messages that must be delivered again. Receive never
-// returns.
+// Receive handles all SQS messages of an event concurrently. It never returns.
 func Receive(f functions.Function, newReceiver func(*Env) (handle Receiver, wait func()), features ...Feature) {
 	env, _ := openOrExit(f, os.Stdout, features...)
 	handle, wait := newReceiver(env)
@@ -41,8 +39,6 @@ type receiver struct {
 	coldStart  coldStart
 }
 
-// invoke handles an event. If the event is not from SQS, it returns an error, and the messages
-// remain in the queue.
 func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
 	var in events.SQSEvent
 	defer r.afterEvent()

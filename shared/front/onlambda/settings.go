@@ -16,55 +16,50 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-// Settings contains a function's settings from its environment: the settings of package setting,
-// and settings that depend on the function's stack.
+// Settings contains a function's settings from its environment.
 type Settings struct {
 	setting.Host
 	Stage      string
 	Tables     dynamo.TableNames // VACANCY_ROWS, VACANCY_DOCS
-	Bucket     string            // VACANCY_BLOBS: the name of a bucket
+	Bucket     string            // VACANCY_BLOBS
 	SealKey    string            // VACANCY_SEAL_KEY: the ARN of a KMS key, or 64 hexadecimal digits
-	HostKey    string            // VACANCY_HOST_KEY: the ARN of a KMS key; "" means a software identity
+	HostKey    string            // VACANCY_HOST_KEY; "" means a software identity
 	URL        string            // VACANCY_URL; "" means the URL in the store
-	GatewayURL string            // VACANCY_GATEWAY_URL: the base URL of accounts and AGP; "" means URL
+	GatewayURL string            // VACANCY_GATEWAY_URL; "" means URL
 	// EdgeSecrets (VACANCY_EDGE_SECRET and VACANCY_EDGE_SECRET_BEFORE) contains the secrets of the
-	// edge (the CloudFront distribution), the current one first. It is nil if the stage has no edge.
+	// CloudFront distribution, the current one first.
 	EdgeSecrets []string
-	// ReadRate (VACANCY_READS) limits the read units per second of an instance. Zero means no limit.
+	// ReadRate (VACANCY_READS) limits the read units of an instance. Zero means no limit.
 	ReadRate edge.Rate
-	// PageReadRate (VACANCY_PAGE_READS) limits the read units per second of an instance for GET
-	// requests. Zero means no limit.
+	// PageReadRate (VACANCY_PAGE_READS) limits the read units of GET requests.
 	PageReadRate edge.Rate
-	// PutRate and GetRate (VACANCY_PUTS, VACANCY_GETS) limit the objects in the bucket that an
-	// instance writes and reads per second. Zero means no limit.
+	// PutRate and GetRate (VACANCY_PUTS, VACANCY_GETS) limit the object writes and reads of an
+	// instance.
 	PutRate, GetRate edge.Rate
-	// ThinkARN (VACANCY_THINK) is the ARN of the function think, or "" if the stage has no models.
+	// ThinkARN (VACANCY_THINK) is "" if the stage has no models.
 	ThinkARN                   string
-	TaskQueueURL, PushQueueURL string // VACANCY_TASKS, VACANCY_PUSHES: URLs of queues
-	// MaxTurns (VACANCY_TURNS) limits the concurrent turns (runs of an agent) in all instances of
-	// worker together.
+	TaskQueueURL, PushQueueURL string // VACANCY_TASKS, VACANCY_PUSHES
+	// MaxTurns (VACANCY_TURNS) limits the concurrent turns (runs of an agent) of all workers
+	// together.
 	MaxTurns      int
-	RowsStreamARN string // VACANCY_ROWS_STREAM: the stream ARN of the table of rows
-	SearchARN     string // VACANCY_SEARCH: the ARN of the function search
-	// FunctionURLs contains the base URLs of functions by name: VACANCY_AGENT_URL,
-	// VACANCY_MESSAGE_URL, VACANCY_REGISTRY_URL and VACANCY_SEARCH_URL.
+	RowsStreamARN string // VACANCY_ROWS_STREAM
+	SearchARN     string // VACANCY_SEARCH
+	// FunctionURLs contains the base URLs of functions by name, for example VACANCY_AGENT_URL.
 	FunctionURLs map[string]string
-	// StateMachineARN (VACANCY_GATE) is the ARN of the gate's state machine. If it is "", the status
-	// of an attempt contains no current step.
+	// StateMachineARN (VACANCY_GATE) is the ARN of the gate's state machine.
 	StateMachineARN string
 }
 
 type variable struct {
 	name          string
-	required      bool // if false, the variable may be missing or empty
+	required      bool
 	expectedValue string
 	hidden        bool // the value is never shown
 	setValue      func(s *Settings, value string) bool
 }
 
-// ReadSettings parses the variables of f. It ignores variables that f does not use, because f's
-// role may have no rights for the resources that they name. Its error is of kind Usage and names
-// every missing or malformed variable.
+// ReadSettings ignores variables that f does not use, because f's role may have no rights for their
+// resources. Its error names every missing or malformed variable.
 func ReadSettings(f functions.Function, getenv func(string) string) (Settings, error) {
 	var s Settings
 	var problems []string
@@ -122,7 +117,6 @@ func functionURLVariable(f functions.Function) variable {
 		}}
 }
 
-// minSecretLength is the minimum length of the edge's secret, which makes it infeasible to guess.
 const minSecretLength = 32
 
 var (

@@ -18,9 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ServeStream serves a handler behind a Function URL whose answers are streams (RESPONSE_STREAM).
-// Before an answer ends, ServeStream waits for the handler's background work and does the work that
-// Serve does after a request. ServeStream never returns.
+// ServeStream serves a handler behind a Function URL whose answers are streams. It never returns.
 func ServeStream(f functions.Function, newHandler func(*Env) (handler http.Handler, wait func()), features ...Feature) {
 	env, _ := openOrExit(f, os.Stdout, features...)
 	handler, wait := newHandler(env)
@@ -59,8 +57,8 @@ func (f *httpFront) refuseStream(ctx context.Context, in *request, err error) (*
 	return &streamResponse{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// streamHandler returns the handler of one request. The work after the request runs before the end
-// of the answer, because Lambda may freeze the function when the answer has ended.
+// streamHandler does the work after a request before the answer ends, because Lambda may then
+// freeze the function.
 func (f *httpFront) streamHandler(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.coldStart.withUsage(r.Context())
@@ -81,6 +79,6 @@ func (f *httpFront) streamHandler(in *request) http.Handler {
 			r.Header.Set("Cookie", strings.Join(in.Cookies, "; "))
 		}
 		f.handler.ServeHTTP(s, r.WithContext(ctx))
-		s.WriteHeader(http.StatusOK) // the handler may have written no response
+		s.WriteHeader(http.StatusOK)
 	})
 }

@@ -17,15 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// RunThink serves package think to other functions, which ask models through it. Clients may use
-// Lambda's Invoke or, to receive a stream, InvokeWithResponseStream. RunThink never returns.
+// RunThink serves package think to other functions, which ask models through it. It never returns.
 func RunThink(features ...Feature) {
 	env, _ := openOrExit(functions.Think, os.Stdout, features...)
 	lambda.Start((&thinker{service: env.Server.Answers.ThinkService(), log: env.Log}).invoke)
 }
 
 func (s Settings) ThinkKinds() []string {
-	// These are the kinds that other functions ask through think.
 	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
 	if s.AllowMocks {
 		kinds = append(kinds, substrate.KindMock)
@@ -42,8 +40,8 @@ type thinker struct {
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
 	ctx, _ = t.coldStart.withUsage(ctx)
 	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
-		// This line may be dropped, because obs.Config.Public limits the lines of requests that
-		// wrote no data. The function message still logs each call with all its turns.
+		// This line may be dropped (obs.Config.Public). The function message still logs each call
+		// with all its turns.
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		attrs := []slog.Attr{slog.String("op", truncate(r.Op)), slog.String("vacant", r.Vacant.Short()),
 			slog.Int("in", r.Usage.InputTokens), slog.Int("out", r.Usage.OutputTokens), slog.Int("cost", r.Usage.Cost)}

@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Places of a request's fields.
 const (
 	inPath   = "path"
 	inQuery  = "query"
@@ -27,28 +26,25 @@ const (
 	inBody   = "body"
 )
 
-// Names of bodies that are not JSON.
 const (
-	unreadBody = "ignored" // the body is accepted but not read
+	unreadBody = "ignored" // accepted but not read
 	textBody   = "text"
 )
 
 type Field struct {
 	Place string // path, query, header or body
-	Name  string // json, text or ignored for a body
+	Name  string
 	Type  reflect.Type
 	index []int
 }
 
 func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 
-// requestFields contains the fields of a request type.
 type requestFields []Field
 
-var fieldCache sync.Map // fields of each request type and path, computed once
+var fieldCache sync.Map // fields by request type and path
 
-// fieldsOf returns the fields of a request type for a path. It panics if the type is not a valid
-// request, so that any test reveals the mistake.
+// fieldsOf panics if the type is not a valid request, so that any test reveals the mistake.
 func fieldsOf(t reflect.Type, path string) requestFields {
 	key := struct {
 		t    reflect.Type
@@ -75,7 +71,6 @@ func fieldsOf(t reflect.Type, path string) requestFields {
 		for _, place := range []string{inPath, inQuery, inHeader, inBody} {
 			name, ok := f.Tag.Lookup(place)
 			if !ok || place == inPath && !unboundVars[name] {
-				// Skip fields without the tag, and fields for a variable that this path lacks.
 				continue
 			}
 			if place != inBody && !isTextType(f.Type) && (place != inQuery || f.Type != reflect.TypeFor[[]string]()) {
@@ -159,7 +154,6 @@ func parseField(dst reflect.Value, name string, values []string) error {
 		*list = values
 		return nil
 	}
-	// A missing value leaves the field unchanged.
 	if len(values) == 0 || values[0] == "" && dst.Kind() != reflect.Pointer {
 		return nil
 	}
@@ -248,8 +242,8 @@ func (s Spec) encodeRequest(in any) (path string, header http.Header, body []byt
 	return path, header, body, nil
 }
 
-// escapeSegment returns text as one escaped segment of a path. It quotes an empty text and a text
-// that consists of dots, because such a segment would change the path.
+// escapeSegment quotes an empty text and a text of dots, because such a segment would change the
+// path.
 func escapeSegment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)
@@ -257,8 +251,6 @@ func escapeSegment(text string) string {
 	return url.PathEscape(text)
 }
 
-// formatField returns the values of a field as strings. The result is empty for a zero value,
-// unless includeZero is true or the field is a pointer to the value.
 func formatField(v reflect.Value, includeZero bool) []string {
 	switch v.Kind() {
 	case reflect.Slice:

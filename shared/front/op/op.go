@@ -1,24 +1,19 @@
 // Package op declares the operations of the host's JSON APIs. An operation is a value of type Op
-// with its route, its access rule and the types of its request and answer. All other parts are
-// derived from that value: the handler (NewRoute), the client (Op.Call), the access check (Access)
-// and the description (Spec).
+// with its route, its access rule and the types of its request and answer. The handler, the client,
+// the access check and the description are derived from it.
 //
 // A request is a struct or None. Tags define where its fields are:
 //
 //	path:"vacant"             a variable of the path; {path...} at the end may contain slashes
-//	query:"limit"             a parameter of the query; if it is missing, the field is zero
+//	query:"limit"             a parameter of the query
 //	header:"Idempotency-Key"  a header
 //	body:"json"               the body: a struct that canon.Unmarshal reads, or Raw
-//	body:"text"               the body: a string of the unchanged bytes, of any media type
+//	body:"text"               the body: a string of the unchanged bytes
 //	body:"ignored"            a body is accepted, but not read
 //
-// An operation without a body field refuses a body, because it would ignore the body. A field in
-// the path, the query or a header may be a string, a bool, a uint64 (a positive number), an
-// encoding.TextUnmarshaler, a pointer to one of these (nil if the value is missing), or a []string
-// (all values).
-//
-// Streams, pages for people and operations that read the complete request themselves are handlers.
-// NewHandlerRoute gives them a description.
+// An operation without a body field refuses a body. The other fields may be a string, a bool, a
+// uint64 (a positive number), an encoding.TextUnmarshaler, a pointer to one of these (nil if the
+// value is missing), or a []string (all values).
 package op
 
 import (
@@ -38,23 +33,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Op is an operation of an API.
 type Op[In, Out any] struct {
-	_       [0]func() // operations are not comparable, so programs contain no comparison code
+	_       [0]func() // not comparable, so programs contain no comparison code
 	Method  string
 	Path    string // pattern of http.ServeMux
 	Status  int    // status of success; zero means 200, or 204 if Out is None
 	Access  Access
-	MaxBody int // body limit in bytes; zero means the limit in canon.DefaultLimits
+	MaxBody int // in bytes; zero means the limit in canon.DefaultLimits
 	// Wipe is true if the body, or an answer of type Raw, contains a secret. Its bytes are
-	// overwritten after they are read or sent, so functions must not retain them.
+	// overwritten after use, so functions must not retain them.
 	Wipe bool
-	Doc  string // effect of the operation, for readers of the API: "creates a vacant"
+	Doc  string // for readers of the API: "creates a vacant"
 }
 
-// anyOp is an Op without type parameters. Its methods contain the code that needs no types, so that
-// programs contain this code only once. It has the same fields as Op, so that a pointer to an Op
-// converts to a pointer to an anyOp.
+// anyOp has the same fields as Op, so a pointer to an Op converts to a pointer to an anyOp. Its
+// methods need no type parameters, so programs contain their code only once.
 type anyOp struct {
 	_       [0]func()
 	Method  string
@@ -69,13 +62,11 @@ type anyOp struct {
 // Access specifies who may use an operation. The zero Access allows only the operator.
 type Access struct {
 	// Anybody means that no credential is required. The function itself checks the content of the
-	// request, for example its signature. If Key has a scope, the function may call RequireKey to
-	// demand a key.
+	// request, for example its signature.
 	Anybody bool
-	// Vacant also allows vacants that sign the request and its body.
-	Vacant bool
-	// Key also allows account keys that meet the requirement. If the scope of Key is empty, no account
-	// key is allowed.
+	Vacant  bool
+	// Key also allows account keys that meet the requirement. If its scope is empty, no account key
+	// is allowed.
 	Key billing.KeyRequirement
 }
 
@@ -110,33 +101,28 @@ func (a Access) Describe() string {
 	return strings.Join(callers, ", ")
 }
 
-// None is a request without fields, or an answer without a body.
 type None struct{}
 
-// IgnoredBody is a request without fields. A body is accepted, but ignored.
 type IgnoredBody struct {
 	Body string `body:"ignored"`
 }
 
-// Body is a request that consists of a body.
 type Body[T any] struct {
 	Body T `body:"json"`
 }
 
 func NewBody[T any](body T) Body[T] { return Body[T]{body} }
 
-// Raw contains the bytes of a JSON document of type T. In a request, they are the received bytes,
-// which the function parses. In an answer, they are sent unchanged.
+// Raw contains the bytes of a JSON document of type T. In a request, the function parses them. In
+// an answer, they are sent unchanged.
 type Raw[T any] []byte
 
-// Document is implemented by Raw of any type. DocumentType returns the type of the JSON document.
 type Document interface {
 	DocumentType() reflect.Type
 }
 
 func (Raw[T]) DocumentType() reflect.Type { return reflect.TypeFor[T]() }
 
-// EncodeRaw returns a value as a Raw. It panics if the value's type cannot be encoded as JSON.
 func EncodeRaw[T any](v T) Raw[T] {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -149,7 +135,6 @@ func (r Raw[T]) MarshalJSON() ([]byte, error) { return json.RawMessage(r).Marsha
 
 func (r *Raw[T]) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
-// Blob is an answer that is not JSON.
 type Blob struct {
 	Data   []byte
 	Header http.Header // includes the media type
@@ -161,42 +146,31 @@ func (b *Blob) SetHeaders(h http.Header) int {
 	return b.Status
 }
 
-// HeaderSetter is an answer that sets headers or its own status. If SetHeaders returns zero, the
-// status of the operation is used.
+// If SetHeaders returns zero, the status of the operation is used.
 type HeaderSetter interface {
 	SetHeaders(h http.Header) (status int)
 }
 
-// Validator is an answer that a client validates.
 type Validator interface {
-	// Validate returns an error of kind Untrusted if a correct host would not give this answer.
 	Validate() error
 }
 
-// Spec describes an operation. Out is nil if the answer is not JSON. In is nil if only the path is
-// read, or if the document is described separately.
+// Out is nil if the answer is not JSON. In is nil if only the path is read.
 type Spec struct {
 	Method, Path string
-	Group        string // group of operations; generated clients have one part per group
-	Status       int    // status of success
+	Group        string
+	Status       int
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type
-	// ErrorType is the type of refusals. Nil means httpapi.Refusal.
-	ErrorType reflect.Type
-	// RequestMedia and AnswerMedia are the media types of bodies and answers. Nil means
-	// application/json.
+	// Nil means httpapi.Refusal.
+	ErrorType                 reflect.Type
 	RequestMedia, AnswerMedia []string
-	// IgnoresUnknown means that unknown members of a body are ignored instead of refused.
-	IgnoresUnknown bool
-	// AnswerDoc describes an answer that is not JSON.
-	AnswerDoc string
+	IgnoresUnknown            bool
+	AnswerDoc                 string
 }
 
-// Ranged is a request whose handler parses the query itself, with the ranges that Ranges returns.
-// The description of the operation contains them.
 type Ranged interface {
-	// Ranges returns the ranges of the query parameters by name.
 	Ranges() map[string]Range
 }
 
@@ -204,9 +178,7 @@ type Ranged interface {
 type Range struct {
 	Min, Max int64
 	Words    []string
-	// Default is the value of a missing parameter, or nil if there is no default.
-	Default any
-	// Required means that a missing parameter is refused.
+	Default  any
 	Required bool
 }
 
@@ -230,15 +202,12 @@ func (o *anyOp) spec(in, out reflect.Type) Spec {
 	return Spec{Method: o.Method, Path: o.Path, Status: status, Access: o.Access, Doc: o.Doc, In: in, Out: out}
 }
 
-// Caller is the sender of a request.
 type Caller struct {
-	// IsOperator is true if the operator sent the request: the server is reachable only by the
-	// operator.
+	// IsOperator is true if only the operator can reach the server.
 	IsOperator bool
-	// Vacant is the vacant that signed the request, or nil.
-	Vacant *identity.ID
-	// Key is the account key of the request. It is nil for the operator and for vacants. If anyone
-	// may send the request, it is nil until RequireKey demands a key.
+	Vacant     *identity.ID
+	// Key is the account key of the request. If anyone may send the request, it is nil until
+	// RequireKey demands a key.
 	Key          *billing.Key
 	authenticate func(context.Context) (*billing.Key, error)
 }
@@ -247,8 +216,8 @@ type callerKey struct{}
 
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// RequireKey demands a key from a request that anyone may send, as specified by the operation's
-// Access. The caller in the returned context has the key. The operator needs no key.
+// RequireKey demands a key from a request that anyone may send. The caller in the returned context
+// has the key. The operator needs no key.
 func RequireKey(ctx context.Context) (context.Context, error) {
 	c := CallerOf(ctx)
 	if c.IsOperator {
@@ -259,23 +228,18 @@ func RequireKey(ctx context.Context) (context.Context, error) {
 }
 
 type Server struct {
-	// OperatorOnly means that only the operator can reach the server.
 	OperatorOnly bool
-	// Keys checks account keys. If Keys is nil, the host has no accounts.
-	Keys *billing.Billing
-	// IdentifyVacant returns the vacant that signed a request with its body, or nil if the request is
-	// not signed.
+	Keys         *billing.Billing
+	// IdentifyVacant returns nil if the request is not signed.
 	IdentifyVacant func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
-// Route is an operation with its handler.
 type Route struct {
 	Spec
 	Serve       httpapi.Handler
-	checkAccess func(*http.Request) error // checks the access; if it is nil, Serve checks it
+	checkAccess func(*http.Request) error // if nil, Serve checks the access
 }
 
-// NewRoute returns the route of an operation that f implements. Errors of f are sent as problems.
 func NewRoute[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
 	return s.buildRoute((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
@@ -317,8 +281,7 @@ func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route 
 		if err := fields.decode(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
-		// implement is called by reflection. If each operation had a closure, every program would contain
-		// this code once per operation.
+		// If each operation had a closure, every program would contain this code once per operation.
 		results := reflect.ValueOf(implement).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, caller)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
 			return addChallenge(w, r, err, spec.Access)
@@ -330,9 +293,8 @@ func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route 
 	return route
 }
 
-// NewHandlerRoute returns the route of a handler: an operation that needs the complete request, a
-// page for people, or a stream. NewHandlerRoute does not check s.Access, so the handler must check
-// it.
+// NewHandlerRoute returns the route of a handler, for example a stream. The handler must check
+// s.Access.
 func NewHandlerRoute(s Spec, h httpapi.Handler) Route {
 	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return addChallenge(w, r, h(w, r), s.Access) }}
 }
@@ -373,8 +335,7 @@ func (s Server) identifyCaller(r *http.Request, body []byte, a Access) (c Caller
 	return c, err
 }
 
-// OperatorOnlyError returns the refusal of an operation that account keys may not use. If the
-// request has no key or a key that the host does not accept, it returns the error about the key
+// If the request has a bad key or no key, OperatorOnlyError returns the error about the key
 // instead.
 func (s Server) OperatorOnlyError(r *http.Request) error {
 	if s.Keys != nil {
@@ -412,11 +373,9 @@ func sendAnswer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	return nil
 }
 
-// Twin is an operation with two paths: one for the operator and one for account keys.
+// Twin is an operation with one path for the operator and one for account keys.
 type Twin[In, Out any] struct{ Operator, Key Op[In, Out] }
 
-// NewTwin returns the Twin of an operation for account keys. The operator's path is
-// OperatorPath(key.Path).
 func NewTwin[In, Out any](key Op[In, Out]) Twin[In, Out] {
 	operator := key
 	operator.Path, operator.Access = OperatorPath(key.Path), Access{}
@@ -458,8 +417,7 @@ func RoutesByPath(routes ...Route) map[string]httpapi.Methods {
 	return byPath
 }
 
-// RoutesIf returns the routes of a feature that some hosts lack. If the host lacks the feature, the
-// routes answer NotFound and the reason to callers that may use them.
+// RoutesIf returns routes that answer NotFound with the reason if isAvailable is false.
 func RoutesIf(isAvailable bool, reason string, routes ...Route) []Route {
 	if isAvailable {
 		return routes
@@ -479,7 +437,6 @@ func RoutesIf(isAvailable bool, reason string, routes ...Route) []Route {
 }
 
 type Client interface {
-	// Call sends a request and decodes the JSON of its answer into the value to which into points.
 	// If into is nil or a *Blob, the answer is not decoded.
 	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
 }

@@ -1,8 +1,6 @@
-// Package openai serves vacants to clients of OpenAI's chat completions and Responses APIs. Package
-// openaiwire defines the forms of requests and answers.
-//
-// A client that did not receive an answer may repeat its request, with the same key or marked as a
-// retry. The client is not charged again.
+// Package openai serves vacants to clients of OpenAI's chat completions and Responses APIs. A
+// client that did not receive an answer may repeat its request, with the same key or marked as a
+// retry, and is not charged again.
 package openai
 
 import (
@@ -30,8 +28,7 @@ import (
 )
 
 // Handler returns the handler of the paths that openaiwire.IsPath accepts. publishedVacants returns
-// the vacants that search shows, sorted by name. It must cache them, because each request for the
-// host's models calls it.
+// the vacants that search shows, sorted by name. It must cache them.
 func Handler(s *plain.Service, publishedVacants func(context.Context) ([]vacants.Record, error)) func(*plain.Exchange) error {
 	return (&api{s, publishedVacants}).serve
 }
@@ -153,9 +150,8 @@ func (d *api) serveCompletion(r *plain.Exchange, wireAPI openaiwire.API, hasVaca
 	return r.WaitLimiter().RunOrWait(r.Context(), &r.Caller, answer)
 }
 
-// answerRequest begins the turn of a request. If the client wants a stream, it sends the pieces of
-// the answer as they arrive. Otherwise it waits for the end. If this process ran the turn, the
-// result is not read from the store again.
+// answerRequest begins the turn of a request. It streams the answer if the client wants a stream,
+// and otherwise waits for the end.
 func (d *api) answerRequest(r *plain.Exchange, req *openaiwire.Request) error {
 	// Only the sender of a task's message can find the task's answer.
 	err := req.Resolve(func(item string) (string, error) {
@@ -176,15 +172,15 @@ func (d *api) answerRequest(r *plain.Exchange, req *openaiwire.Request) error {
 	if err != nil {
 		return err
 	}
-	// The turn continues if the client disconnects. The handler must wait for it, because a Lambda
-	// function runs no code after its handler has returned.
+	// The handler must wait for the turn even if the client disconnects, because a Lambda function
+	// runs no code after its handler has returned.
 	defer func() { <-done }()
 	defer c.recordDelivery()
 	if req.WantsStream {
 		afterEvent := 0
 		if c.isRepeat {
-			// The last event of a turn that has ended contains the answer, even if earlier pieces
-			// were lost.
+			// The last event of an ended turn contains the answer, even if earlier pieces were
+			// lost.
 			t, lastEvent, err := d.Tasks.Snapshot(r.Context(), c.ref)
 			if err != nil {
 				return err
@@ -238,8 +234,8 @@ func (d *api) answerRequest(r *plain.Exchange, req *openaiwire.Request) error {
 	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, req.API.RenderAnswer(&c.Answer)); err != nil {
 		return err
 	}
-	// A client may close its connection as soon as it has the answer, so a canceled context does
-	// not mean that the answer was lost. A write error does.
+	// A client may close its connection as soon as it has the answer. Only a write error means that
+	// the answer was lost.
 	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return logHangUp()
 	}
@@ -248,13 +244,10 @@ func (d *api) answerRequest(r *plain.Exchange, req *openaiwire.Request) error {
 	return nil
 }
 
-// maxRepeats limits the attempts to find the turn of a repeated request. An attempt fails if a
-// concurrent equal request begins a turn after the lookup.
+// An attempt fails if a concurrent equal request begins a turn after the lookup.
 const maxRepeats = 4
 
-// beginCompletion begins the turn of a request, or finds the turn that an earlier equal request
-// began. Each turn is a conversation of its own, because the client sends the previous messages
-// with each request.
+// beginCompletion begins the turn of a request, or finds the turn of an earlier equal request.
 func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
 	// A client marks a request as repeatable by a key, or by a retry count above zero.
 	key := strings.Join(r.Request.Header.Values(openaiwire.IdempotencyHeader), ", ")
@@ -263,14 +256,13 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 	}
 	retryCount := r.Request.Header.Get(openaiwire.RetryCountHeader)
 	isRetry := strings.Trim(retryCount, "0") != "" && strings.Trim(retryCount, "0123456789") == ""
-	// sender names the client, because only equal requests of the same client are repeats. Guests are
-	// distinguished only by their network addresses.
+	// Only equal requests of the same client are repeats. Guests are distinguished only by their
+	// network addresses.
 	owner, sender := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
 		sender = owner.String()
 	}
-	// The idempotency key in the envelope is the hash of the body, so that the call's row covers
-	// the complete request.
+	// The hash of the body is in the envelope, so that the call's row covers the complete request.
 	bodyKey := "openai:" + req.BodyHash
 	metadata, err := json.Marshal(map[string]string{"idempotency_key": bodyKey})
 	if err != nil {
@@ -290,7 +282,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 	}
 	c = &completion{api: d, exchange: r, req: req}
 	c.Model = r.Vacant.Name
-	wasLost := false // true if the client of an equal request did not receive its answer
+	wasLost := false // the client of an equal request did not receive its answer
 	for attempt := 1; ; attempt++ {
 		id := ""
 		if key == "" {
@@ -298,8 +290,8 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		}
 		switch {
 		case key != "":
-			// Anyone who knows the id of a guest's task may read the task. The id is therefore
-			// derived from the key in a way that only the host can repeat.
+			// Anyone who knows the id of a guest's task may read the task. Therefore only the host
+			// can derive the id from the key.
 			var guestKey *identity.Key
 			if guestKey, err = r.DeriveKey(r.Context(), owner, "openai\x1f"+sender+"\x1f"+key); err == nil {
 				id = task.MessageTaskID(r.Vacant.ID, owner, guestKey.ID().String())
@@ -376,28 +368,25 @@ func partsOf(msg *openaiwire.InputMessage) (parts []task.Part) {
 	return parts
 }
 
-// completion is a turn whose answer is sent to a client of OpenAI's API.
 type completion struct {
 	openaiwire.Answer
 	api         *api
 	exchange    *plain.Exchange
 	req         *openaiwire.Request
 	ref         task.Ref
-	isRepeat    bool // true if an earlier request may have begun the turn
+	isRepeat    bool // an earlier request may have begun the turn
 	finalStatus *task.Status
-	endedTurn   *task.EndedTurn // result of a turn that this process ran
+	endedTurn   *task.EndedTurn // nil unless this process ran the turn
 
 	recent *task.RecentTurns // nil if the request has a key
 	// delivered is true if the end of the answer, or its failure, was sent to the client.
 	delivered bool
 }
 
-// recordTimeout limits the time to record a lost or delivered answer.
 const recordTimeout = 5 * time.Second
 
 // recordDelivery records an answer that its client did not receive, so that the next equal request
-// gets the answer. If this request delivered the lost answer of an earlier request, recordDelivery
-// records the delivery.
+// gets the answer.
 func (c *completion) recordDelivery() {
 	if c.recent == nil {
 		return
@@ -432,7 +421,7 @@ func (c *completion) applyEvent(e *task.Event) error {
 		return nil
 	}
 	c.delivered = true
-	// The header asks the client not to retry, because a retry would run the failed turn again.
+	// A retry would run the failed turn again.
 	c.exchange.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
 	return plain.StatusError(c.finalStatus)
 }
@@ -465,7 +454,7 @@ func (c *completion) addProof(ctx context.Context) error {
 type pieceRenderer struct {
 	*completion
 	stream openaiwire.Stream
-	closed bool // the end of the answer was sent
+	closed bool
 }
 
 func (c *pieceRenderer) RenderEvent(n task.NumberedEvent) ([]byte, error) {
@@ -483,8 +472,8 @@ func (c *pieceRenderer) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 		return nil, nil
 	}
 	if !isPiece {
-		// This is the complete answer. The pieces that were sent must be its beginning, because
-		// they cannot be replaced.
+		// Pieces that were sent cannot be replaced, so they must be the beginning of the complete
+		// answer.
 		unsent, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
 			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openaiwire.IdempotencyHeader)

@@ -13,8 +13,7 @@ import (
 )
 
 type (
-	// CompletionRequest is a request for a completion at the host's own paths. The model names the
-	// vacant.
+	// CompletionRequest requests a completion at the host's own paths. The model names the vacant.
 	CompletionRequest struct {
 		MaxPrice       string                  `query:"max_price"`
 		MaxPriceHeader string                  `header:"Vacancy-Max-Price"`
@@ -25,8 +24,8 @@ type (
 		Vacant string `path:"vacant"`
 		CompletionRequest
 	}
-	// ResponsesRequest is a request of the Responses API at the host's own paths. The model names the
-	// vacant.
+	// ResponsesRequest requests an answer of the Responses API at the host's own paths. The model
+	// names the vacant.
 	ResponsesRequest struct {
 		MaxPrice       string                           `query:"max_price"`
 		MaxPriceHeader string                           `header:"Vacancy-Max-Price"`
@@ -40,7 +39,6 @@ type (
 	VacantModelsRequest struct {
 		Vacant string `path:"vacant"`
 	}
-	// ModelRef is a request for a vacant by its model name.
 	ModelRef struct {
 		Model string `path:"model"`
 	}

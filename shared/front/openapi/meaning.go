@@ -9,16 +9,15 @@ import (
 )
 
 var (
-	// clauseEnd matches the end of the first words of an operation's Doc, which become the operation's
-	// id.
+	// The words of an operation's Doc before clauseEnd become the operation's id.
 	clauseEnd = regexp.MustCompile(`[,;:]| \(`)
 	// esEnding matches third-person verbs that end in "es" instead of "s".
 	esEnding = regexp.MustCompile(`(ss|sh|ch|x)es$`)
 )
 
 // operationIDs derives the id of each operation from the first words of its Doc, for example
-// askVacant from "asks a vacant (OpenAI)". If an operation for accounts and an operation for the
-// operator would get the same id, the operator's id ends with AsOperator.
+// askVacant from "asks a vacant (OpenAI)". If an account's and the operator's operation have the
+// same words, the operator's id ends with AsOperator.
 func operationIDs(specs []op.Spec) []string {
 	ids, count := make([]string, len(specs)), map[string]int{}
 	for i := range specs {
@@ -57,7 +56,6 @@ func operationID(doc string) string {
 	return id.String()
 }
 
-// parameterDocs maps parameter names to descriptions.
 var parameterDocs = map[string]string{
 	"A2A-Version":          "Version of A2A. The default is 1.0.",
 	"Accept":               "Media types that the client accepts.",

@@ -1,6 +1,6 @@
 // Package openapi describes operations as an OpenAPI 3.1 document. The schemas of request bodies
 // follow the tags that canon.Unmarshal reads, and the schemas of answers follow the tags of
-// encoding/json. The Access of an operation becomes its security requirements.
+// encoding/json.
 package openapi
 
 import (
@@ -29,7 +29,6 @@ import (
 //go:embed openapi.json
 var JSON []byte
 
-// Names of the security schemes.
 const (
 	operatorScheme = "operator" // the operator's key
 	accountScheme  = "account"  // key of an account
@@ -40,7 +39,6 @@ const mediaEvents = "text/event-stream"
 
 type object = map[string]any
 
-// Example contains the body of a request and its answer.
 type Example struct{ Body, Answer json.RawMessage }
 
 func OperationKey(s *op.Spec) string { return s.Method + " " + s.Path }
@@ -50,9 +48,8 @@ type Group struct {
 	Description string `json:"description"`
 }
 
-// NewDocument returns the OpenAPI document of operations in JSON. It includes the examples of the
-// operations that have one in examples. If an operation has a second path that ends with a slash,
-// NewDocument omits this path.
+// NewDocument returns the OpenAPI document of operations in JSON. It omits second paths that end
+// with a slash.
 func NewDocument(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
 	d := &documentBuilder{schemas: object{}, examples: examples}
 	paths := object{}
@@ -139,7 +136,7 @@ func (d *documentBuilder) buildOperation(s *op.Spec, id string) object {
 	if s.In == nil {
 		return operation
 	}
-	var ranges map[string]op.Range // ranges of the parameters that the handler parses itself
+	var ranges map[string]op.Range
 	if ranged, ok := reflect.New(s.In).Interface().(op.Ranged); ok {
 		ranges = ranged.Ranges()
 	}
@@ -204,9 +201,7 @@ func (d *documentBuilder) buildAnswer(s *op.Spec, example json.RawMessage) objec
 	return answer
 }
 
-// buildContent describes JSON of the media types in media, which default to application/json. For
-// server-sent events, it describes JSON in the data of each event. The first media type gets the
-// example.
+// buildContent describes JSON of the media types in media, which default to application/json.
 func (d *documentBuilder) buildContent(media []string, t reflect.Type, isRequest bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}
@@ -227,8 +222,8 @@ func (d *documentBuilder) buildContent(media []string, t reflect.Type, isRequest
 	return content
 }
 
-// buildSchema describes the JSON of a type. For a request it describes what canon.Unmarshal accepts, and
-// for an answer what encoding/json writes. options are the options of a canon tag.
+// buildSchema describes the JSON of a type: what canon.Unmarshal accepts in a request, or what
+// encoding/json writes in an answer.
 func (d *documentBuilder) buildSchema(t reflect.Type, isRequest bool, options string) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():

@@ -24,7 +24,6 @@ type group struct {
 	operations func() []op.Spec
 }
 
-// groups contains the operations of a host that has all parts. The protocols come first.
 var groups = append(protocols(), []group{
 	{openapi.Group{Name: "Registry", Description: "Search, cards and the transparency log."}, registryapi.Operations},
 	{openapi.Group{Name: "Accounts", Description: "Accounts, keys, usage, payments and receipts."}, account.Operations},

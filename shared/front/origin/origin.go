@@ -1,9 +1,5 @@
-// Package origin checks which web pages may send requests.
-//
-// A page of any site can make a browser send requests to a host, some of them without a preflight
-// request. Browsers send the origin of the page (Origin, Sec-Fetch-Site); other programs send
-// neither header. A request that changes data must come from a program, from a page of the host, or
-// from a page whose origin the operator allows. Only Judge makes this decision.
+// Package origin checks which web pages may send requests. A page of any site can make a browser
+// send requests to a host. Browsers send the origin of the page; other programs send none.
 package origin
 
 import (
@@ -20,22 +16,19 @@ import (
 )
 
 // Judge checks the origins of requests. The zero Judge accepts only requests of programs and, if
-// the host is on loopback, of the host's own pages on loopback.
+// the host is on loopback, of the host's own pages.
 type Judge struct {
-	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host never
-	// has a base URL.
+	// URL returns the host's base URL, or "" if the host has none yet. URL may be nil.
 	URL func(context.Context) (string, error)
-	// TrustHostHeader is true if a router chose this host by the request's Host header, so that the
-	// header certainly names this host.
+	// TrustHostHeader is true if a router chose this host by the request's Host header.
 	TrustHostHeader bool
-	// Allowed lists the origins of other sites whose pages may send requests, in the form that
-	// Parse returns.
+	// Allowed lists the origins of other sites whose pages may send requests, as Parse returns
+	// them.
 	Allowed []string
 }
 
 func Parse(s string) (origin string, ok bool) {
-	// The result has the form that browsers send, SCHEME://HOST or SCHEME://HOST:PORT. "null",
-	// which all sandboxed pages send, is not accepted.
+	// Sandboxed pages send the origin "null", which is not accepted.
 	u, err := url.Parse(strings.ToLower(s))
 	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.Scheme+"://"+u.Host != strings.ToLower(s) {
 		return "", false
@@ -46,7 +39,6 @@ func Parse(s string) (origin string, ok bool) {
 	return u.Scheme + "://" + u.Host, true
 }
 
-// Allows reports whether the request came from a page of another site that the operator allows.
 func (j *Judge) Allows(r *http.Request) bool {
 	values := r.Header.Values("Origin")
 	if len(values) != 1 {
@@ -56,8 +48,6 @@ func (j *Judge) Allows(r *http.Request) bool {
 	return ok && slices.Contains(j.Allowed, page)
 }
 
-// Check returns a Forbidden error if r was sent by a web page that is neither the host's own nor
-// allowed.
 func (j *Judge) Check(r *http.Request) error {
 	if j.Allows(r) {
 		return nil
@@ -91,9 +81,8 @@ func (j *Judge) isOwn(r *http.Request, value string) (bool, error) {
 			return false, err
 		}
 	}
-	// The host's own origins are the origin of the base URL and the origin that the Host header
-	// names. Host is used only if it certainly names this host. Otherwise it may be a foreign name
-	// that its owner has pointed at this host (DNS rebinding).
+	// The Host header may be a foreign name that its owner has pointed at this host (DNS
+	// rebinding), unless a router has checked it.
 	ownOrigins := []string{base}
 	if loopback := IsLoopback(r.Host); loopback || j.TrustHostHeader {
 		scheme, _, hasURL := strings.Cut(base, "://")

@@ -21,8 +21,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// maxTextBytes limits the size of a message's text in bytes. It applies to the text as a JSON
-// string, because signed messages contain it in this form. A control character takes six bytes.
+// Signed messages contain the text as a JSON string, so the limit applies to this form.
 var maxTextBytes = canon.DefaultLimits().Bytes - 64
 
 func CheckText(field, text string) error {
@@ -32,10 +31,8 @@ func CheckText(field, text string) error {
 	return nil
 }
 
-// CheckContext returns an error if a context (the name of a conversation) does not fit into an
-// envelope, or if a guest invented it. Each message with an invented name would begin a new
-// conversation. The error message refers a guest to source: the member or header of an answer that
-// contains a valid name.
+// CheckContext returns an error if a context (the name of a conversation) is invalid or was
+// invented by a guest. source is where a guest finds valid names.
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
@@ -51,16 +48,12 @@ func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	return err
 }
 
-// maxFileBytes limits the bytes of a message with files, including its text. A stored task has
-// files in base64, which takes a third more.
 const maxFileBytes = 256 << 10
 
-// maxStoredBytes limits a message in its stored form. 6 KiB remain for the other members of the
-// task.
 const maxStoredBytes = store.MaxData - 6<<10
 
-// CheckParts returns an error if checkFile rejects a part that is not text, or if the message is
-// too large to be stored in a task. checkFile may be nil if all parts are text.
+// CheckParts returns an error if the message is too large or if checkFile rejects a part. checkFile
+// may be nil if all parts are text.
 func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) error {
 	textBytes, contentBytes, otherBytes, hasFiles := 0, 0, len(m.Metadata), false
 	for i, p := range m.Parts {
@@ -82,8 +75,8 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	for _, s := range slices.Concat(m.Extensions, m.References) {
 		otherBytes += len(s)
 	}
-	// To save time, only a message that may be too large is encoded. A byte takes at most six bytes
-	// in the stored form.
+	// A byte takes at most six bytes in the stored form. Only a message that may be too large is
+	// encoded.
 	storedBytes := 6*(contentBytes+otherBytes) + 4<<10
 	if storedBytes >= maxStoredBytes {
 		var b bytes.Buffer
@@ -105,8 +98,6 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 	return nil
 }
 
-// AcceptsPart reports whether the vacant's agent accepts a part that is not text. An agent that
-// reads only text accepts no files, not even text files.
 func (c *Caller) AcceptsPart(p *task.Part) bool {
 	f := substrate.File{MediaType: p.NormalizedMediaType()}
 	if p.Kind == task.URL {

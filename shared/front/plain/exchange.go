@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Protocol is a protocol with its handler. Serve must not have written to the response if it
-// returns an error.
+// Protocol is a protocol with its handler. If Serve returns an error, it must not have written to
+// the response.
 type Protocol struct {
 	*protocol.Protocol
 	Serve func(*Exchange) error
@@ -34,19 +34,15 @@ type Exchange struct {
 	Line    LogLine
 	SubPath string // path after the vacant, without a trailing slash
 
-	// Signed is true if the client signed its message. Such a client is never told to log in,
-	// because a login would not help it.
+	// Signed is true if the client signed its message. Such a client is never told to log in.
 	Signed bool
-	// Refuse answers with an error. The default is the protocol's error format.
 	Refuse func(http.ResponseWriter, error)
 
 	writer   *responseWriter
 	isLogged bool
 }
 
-// Handler returns the HTTP handler of a protocol. It does what every protocol needs: it limits the
-// body, tells a client without a credential how to log in, answers a panic with an internal error,
-// and writes the log line of the request.
+// Handler returns the HTTP handler of a protocol, with a body limit, panic recovery and logging.
 func (s *Service) Handler(p Protocol) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, subPath, _ := message.SplitPath(r.URL.Path)
@@ -56,8 +52,8 @@ func (s *Service) Handler(p Protocol) http.Handler {
 			Caller: Caller{service: s, Sender: Sender{Address: caller.RateLimitPrefix(r.RemoteAddr)}},
 			Line:   LogLine{Message: p.LogMessage, Method: r.Method, Path: r.URL.Path, StartedAt: s.Now()},
 		}
-		// MaxBytesReader gets w, not the wrapper rw, so that it can close the connection of a client
-		// whose body is too large.
+		// MaxBytesReader needs w instead of rw to close the connection of a client whose body is
+		// too large.
 		x.Body = http.MaxBytesReader(w, r.Body, int64(p.MaxBody))
 		defer func() {
 			if cause := recover(); cause != nil {
@@ -77,12 +73,10 @@ func (s *Service) Handler(p Protocol) http.Handler {
 	})
 }
 
-// responseWriter is a response writer that adds the WWW-Authenticate header to a 401 response that
-// lacks it.
 type responseWriter struct {
 	http.ResponseWriter
 	request *http.Request
-	status  int // zero until the header is written
+	status  int
 }
 
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
@@ -99,13 +93,11 @@ func (a *responseWriter) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// HandOver lets next answer the request and write its log line.
 func (x *Exchange) HandOver(next http.Handler) {
-	x.isLogged = true // next logs the request itself
+	x.isLogged = true
 	next.ServeHTTP(x.writer.ResponseWriter, x.Request)
 }
 
-// OpenByPath opens the vacant that the path names, or the vacant at the host's own address.
 func (x *Exchange) OpenByPath() error {
 	name, _, isVacantPath := message.SplitPath(x.URL.Path)
 	if !isVacantPath {
@@ -130,8 +122,7 @@ func (x *Exchange) OpenVacant(name string) error {
 }
 
 // IdentifyPayer sets Payer to the account of the request's credential, or to nil if the request has
-// no credential. It returns an error for a bad credential, so a request with a bad credential is
-// never served as a guest's request.
+// none. A request with a bad credential is refused, and never served as a guest's request.
 func (x *Exchange) IdentifyPayer() (err error) {
 	x.Payer = nil
 	if x.service.Identify != nil {
@@ -147,7 +138,6 @@ func (x *Exchange) MethodError(allowed string) error {
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", x.Method, allowed)
 }
 
-// writeTimeout limits the time in which a slow client must read one event or one answer.
 const writeTimeout = 20 * time.Second
 
 func (x *Exchange) ExtendWriteDeadline() {
@@ -155,7 +145,6 @@ func (x *Exchange) ExtendWriteDeadline() {
 }
 
 func (x *Exchange) ClearReadDeadline() {
-	// The deadline applies only to receiving the request. The answer may take longer.
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Time{})
 }
 

@@ -1,11 +1,6 @@
 // Package plain serves the protocols whose clients need not sign their messages. Such a client is a
-// guest, or an account that is identified by its key or token. A protocol's handler finds the
-// vacant that a request names, builds a turn (one run of the vacant's agent) from the message, and
-// runs the turn. The A2A handler also runs turns of signed messages (Exchange.Signed).
-//
-// An unknown vacant and a closed child get the same refusal. The host signs the messages of guests
-// and accounts with keys that only the host can derive. Concurrent requests are limited per sender
-// and per vacant.
+// guest, or an account that is identified by its key or token. The host signs the messages of
+// guests and accounts with keys that only the host can derive.
 package plain
 
 import (
@@ -28,39 +23,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Directory gives access to the hosted vacants. It is safe for concurrent use.
 type Directory interface {
 	message.Directory
-	// Root returns the vacant at the host's own address. ok is false if the host has none.
 	Root(ctx context.Context) (id identity.ID, ok bool, err error)
-	// BaseURL returns the host's base URL, or "" while the host has no URL.
 	BaseURL(ctx context.Context) (string, error)
 }
 
-// Config holds the dependencies of a Service.
 type Config struct {
 	Tasks     *task.Engine
 	Guests    *guests.Keys
 	Directory Directory
-	// Identify returns the account of a request's credential, or nil if the request has no
-	// credential. For an unknown credential, the error is Unauthorized. On a host without accounts,
-	// Identify is nil.
+	// Identify returns nil if the request has no credential. If the host has no accounts, Identify
+	// is nil.
 	Identify func(ctx context.Context, r *http.Request) (*call.Payer, error)
-	// Issuers returns the URLs of the issuers whose tokens a vacant accepts, in order. If Issuers
-	// is nil, vacants accept no tokens.
-	Issuers func(ctx context.Context, v *vacants.Record) ([]string, error)
-	Log     *slog.Logger
-	Now     func() time.Time
-	// MaxWait limits how long a client waits for a slow vacant. A process that serves only one request
-	// at a time sets it; in such a process a stream runs its turn in its own request. Zero means
-	// that a client may wait as long as the turn takes.
+	Issuers  func(ctx context.Context, v *vacants.Record) ([]string, error)
+	Log      *slog.Logger
+	Now      func() time.Time
+	// MaxWait limits how long a client waits for a slow vacant. Zero means that a client may wait
+	// as long as the turn takes.
 	MaxWait time.Duration
 }
 
-// Service serves guests and accounts. It is safe for concurrent use.
 type Service struct {
 	Config
-	// Streams, Answers and Lists limit concurrent requests.
 	Streams, Answers, Lists *RequestLimiter
 }
 
@@ -68,12 +53,9 @@ func New(c Config) *Service {
 	return &Service{Config: c, Streams: newRequestLimiter(streamLimit), Answers: newRequestLimiter(answerLimit), Lists: newRequestLimiter(listLimit)}
 }
 
-// Sender is the client of a request.
 type Sender struct {
-	Address netip.Prefix // caller.RateLimitPrefix of the request
-	Payer   *call.Payer  // account of the request's credential, or nil
-	// HasTasks is true if the sender's protocol has operations on tasks. Refusals may then
-	// recommend them.
+	Address  netip.Prefix // result of caller.RateLimitPrefix
+	Payer    *call.Payer  // nil if the request has no credential
 	HasTasks bool
 }
 
@@ -86,8 +68,9 @@ type Caller struct {
 	service *Service
 }
 
-// NewCaller returns the sender's Caller for the vacant with a name or an id. The error is
-// NotFoundError if the vacant does not exist, is deleted, or is closed to unrelated callers.
+// NewCaller returns the sender's Caller for the vacant with a name or an id. A closed child gets
+// the same NotFoundError as an unknown or deleted vacant, because the sender cannot prove that it
+// is a relative.
 func (s *Service) NewCaller(ctx context.Context, sender Sender, name string) (*Caller, error) {
 	c := &Caller{Sender: sender, service: s}
 	ok := false
@@ -97,8 +80,6 @@ func (s *Service) NewCaller(ctx context.Context, sender Sender, name string) (*C
 	} else {
 		c.Vacant, ok, err = s.Directory.FindCachedByName(ctx, name)
 	}
-	// A closed child answers only its relatives, which sign their calls. A request without an
-	// envelope cannot prove that its sender is a relative.
 	if err == nil && (!ok || c.Vacant.Closed || c.Vacant.IsDeleted()) {
 		err = NotFoundError()
 	}
@@ -110,9 +91,7 @@ func NotFoundError() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
-// Base returns the host's configured base URL. If no URL is configured, Base returns the URL of the
-// request, because a function without a CDN cannot know its own URL in advance. The scheme is then
-// https, unless X-Forwarded-Proto is http.
+// Base returns the host's configured base URL, or otherwise the URL of the request.
 func (s *Service) Base(r *http.Request) (string, error) {
 	base, err := s.Directory.BaseURL(r.Context())
 	if err != nil || base != "" {
@@ -143,9 +122,6 @@ func (c *Caller) CheckKeylessAccess() error {
 	return nil
 }
 
-// Owner returns the owner of the caller's tasks: the account or token subject that pays. For a
-// caller without a key, the owner is call.SharedOwner if such callers share their tasks, and
-// otherwise call.GuestOwner.
 func (c *Caller) Owner() call.Owner {
 	switch {
 	case c.Payer != nil:
@@ -158,8 +134,8 @@ func (c *Caller) Owner() call.Owner {
 
 func (c *Caller) IsSlow() bool { return c.service.Tasks.Calls.IsSlow(c.Vacant.CallTimeout) }
 
-// SuggestLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
-// would help, because clients begin a login only after a 401.
+// SuggestLogin replaces PaymentRequired by Unauthorized if a token would help the caller, because
+// clients begin a login only after a 401.
 func (c *Caller) SuggestLogin(ctx context.Context, err error) error {
 	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.service.Issuers == nil || !c.service.AcceptsKeys(&c.Vacant) {
 		return err
@@ -174,27 +150,25 @@ func (c *Caller) SuggestLogin(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.AsError(err).Text(), strings.Join(issuers, " or "))
 }
 
-// LogLine contains the attributes of a request's log line.
 type LogLine struct {
-	Message         string // message of the line
+	Message         string
 	Method, Path    string
 	StartedAt       time.Time
-	Operation       string // operation as the protocol names it
-	IsCall          bool   // the request is a call, even if it is refused before its message is read
-	Pair            string // pair of the message
-	Accepted        bool   // the call was accepted, by this or an earlier request; package call logs it
-	HasOwnCallLines bool   // the calls that the request made have log lines of their own
+	Operation       string
+	IsCall          bool // also true if the call is refused before its message is read
+	Pair            string
+	Accepted        bool // package call logs the accepted call
+	HasOwnCallLines bool
 	CutReason       call.CutReason
 }
 
-// Limits for strings in log lines, in bytes of JSON.
 const (
 	maxLoggedPath  = 90
 	maxLoggedCause = 180
 )
 
-// Log writes the log line of a request. Package call logs and counts accepted calls itself, so the
-// line of an accepted call has only obs.QuietLevel and Log does not count the call.
+// Log writes the log line of a request. Package call logs and counts accepted calls, so their lines
+// have the level obs.QuietLevel here.
 func (c *Caller) Log(ctx context.Context, l *LogLine, verdict string, status int, cause error) {
 	ctx = context.WithoutCancel(ctx)
 	level, outcome := slog.LevelInfo, problem.Answered

@@ -9,31 +9,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// MaxUnaryTime limits all requests except streams and messages to slow vacants. It includes the
-// time that a turn may take (25 s), and is shorter than the time that a CDN waits (30 s) for the
-// first byte of an answer.
+// MaxUnaryTime is short, because a CDN waits only 30 s for the first byte of an answer.
 const MaxUnaryTime = call.DefaultCallTimeout + call.DefaultReplyMargin
 
 // PieceFunc receives a piece of an answer. If follows is false, the piece replaces all earlier
 // ones.
 type PieceFunc func(text string, follows bool)
 
-// WaitOptions specifies how a caller waits for a turn. The zero WaitOptions waits until the turn
-// ends.
 type WaitOptions struct {
-	// Timeout limits the wait for a turn that can continue without its client.
 	Timeout time.Duration
-	// OnAccept is called with the task's id when the call is accepted, before any piece. OnAccept may
-	// be nil. It is not called for a turn that ends with its request.
+	// OnAccept is called when the call is accepted, before any piece. It may be nil.
 	OnAccept func(task string)
-	// OnPiece receives the pieces of the answer. It may be nil. If it is set, the caller must already
-	// be counted in Streams.
+	// If OnPiece is not nil, the caller must already be counted in Streams.
 	OnPiece PieceFunc
 }
 
 // Run runs a turn for a client that waits. A slow turn, or a turn with opts.OnPiece, continues
-// without its client, and Run returns the task in its state after the wait. If the call was not
-// accepted, the error is a *task.Refusal.
+// without its client. If the call was not accepted, the error is a *task.Refusal.
 func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t task.Task, err error) {
 	run := func() error {
 		isSlow := c.IsSlow()
@@ -44,8 +36,6 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 			t, err = c.service.Tasks.Run(ctx, *turn)
 			return err
 		}
-		// The turn continues if the client disconnects, and after this function returns. Before the
-		// process exits, it waits for such turns (task.Engine.Wait).
 		ref := turn.Ref
 		if isSlow {
 			var started task.Task
@@ -70,27 +60,25 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 	return t, err
 }
 
-// alreadyDone is the channel that BeginTurn returns for turns that run outside of the request.
 var alreadyDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// BeginTurn starts a turn whose events a stream follows. done is closed when the turn no longer
-// runs in this request.
+// BeginTurn starts a turn. done is closed when the turn no longer runs in this request.
 func (c *Caller) BeginTurn(ctx context.Context, turn *task.Turn) (ref task.Ref, done <-chan struct{}, err error) {
 	if !c.IsSlow() || c.service.MaxWait > 0 {
 		return c.service.Tasks.Begin(ctx, *turn)
 	}
 	t, err := c.service.Tasks.Enqueue(ctx, *turn)
 	ref = turn.Ref
-	ref.ID = t.ID // a repeated message has the task of the first one
+	ref.ID = t.ID
 	return ref, alreadyDone, err
 }
 
-// WaitForTask waits until the caller's task has ended or the wait is over, and returns the task. If
-// onPiece is not nil, the caller must already be counted in Streams.
+// WaitForTask waits for the end of a task. If onPiece is not nil, the caller must already be
+// counted in Streams.
 func (c *Caller) WaitForTask(ctx context.Context, id string, wait time.Duration, onPiece PieceFunc) (t task.Task, err error) {
 	if err := c.CheckKeylessAccess(); err != nil {
 		return t, err
@@ -124,7 +112,7 @@ func (c *Caller) followTask(ctx context.Context, ref task.Ref, wait time.Duratio
 	switch timedOut := waitCtx.Err() != nil; {
 	case timedOut && t.ID == "": // timeout before the task was read
 		return c.service.Tasks.Get(ctx, ref)
-	case timedOut: // timeout during a read
+	case timedOut:
 		return t, nil
 	}
 	return t, err

@@ -9,37 +9,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// KeepAliveInterval is the interval after which an idle stream sends a comment.
 const KeepAliveInterval = 15 * time.Second
 
 const MediaEvents = "text/event-stream"
 
-// EventRenderer renders the events of a task for one protocol.
 type EventRenderer interface {
 	// RenderEvent renders an event. If it returns nil, the event is skipped. If it returns an empty
-	// slice, only the HTTP header is sent, unless the stream has already begun. An error refuses
-	// the request if the stream has not begun, and otherwise ends the stream.
+	// slice, only the HTTP header is sent. An error ends the stream.
 	RenderEvent(n task.NumberedEvent) ([]byte, error)
-	// RenderEnd renders the end of the stream. err is the reason if the stream ends early.
 	RenderEnd(err error) []byte
 }
 
-// Stream writes server-sent events.
 type Stream struct {
 	x        *Exchange
 	renderer EventRenderer
-	startErr error // error that occurred before the stream began
+	startErr error
 	hasBegun bool
-	// Broken is true if the client has disconnected or reads too slowly.
-	Broken bool
+	Broken   bool
 }
 
 func (x *Exchange) NewStream(renderer EventRenderer) *Stream {
 	return &Stream{x: x, renderer: renderer}
 }
 
-// Follow sends the events of a task whose numbers are greater than after, until subscribe returns
-// or the request ends.
+// Follow sends the events whose numbers are greater than after, until subscribe returns or the
+// request ends.
 func (s *Stream) Follow(ref task.Ref, after int, subscribe func(context.Context, task.Ref, int, func(task.NumberedEvent) bool) error) error {
 	ctx, cancel := context.WithCancel(s.x.Context())
 	defer cancel()
@@ -106,8 +100,8 @@ func (s *Stream) End(err error) { s.Write(s.renderer.RenderEnd(err)) }
 func (s *Stream) Write(b []byte) {
 	if !s.hasBegun {
 		s.hasBegun = true
-		// The read deadline must not end the stream: the HTTP server keeps reading to detect a
-		// disconnected client.
+		// The HTTP server keeps reading to detect a disconnected client, so an expired read
+		// deadline would end the stream.
 		s.x.ClearReadDeadline()
 		h := s.x.ResponseWriter.Header()
 		h.Set("Content-Type", MediaEvents)

@@ -10,10 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// NewTurn returns the turn of a message, which the host signs for the caller. contentErr is the
-// reason why the vacant cannot answer the message, or nil. NewTurn returns contentErr unless an
-// account sent the message with a message id. Such a message may be a repetition, which gets its
-// first answer.
+// NewTurn returns the turn of a message, which the host signs for the caller. If contentErr is not
+// nil, the vacant cannot answer the message, and only a repetition of an account's earlier message
+// gets an answer.
 func (c *Caller) NewTurn(ctx context.Context, m task.Message, contentErr error) (*task.Turn, error) {
 	accessErr := c.CheckKeylessAccess()
 	isAccount := c.Payer != nil && accessErr == nil
@@ -32,14 +31,13 @@ func (c *Caller) NewTurn(ctx context.Context, m task.Message, contentErr error) 
 	owner := c.Owner()
 	turn := &task.Turn{Ref: task.Ref{Vacant: c.Vacant.ID, Owner: owner, ID: id}, Continue: m.Task != "", NewMessageError: contentErr}
 	if isAccount {
-		// An account chooses its contexts and message ids. The same message id means the same task.
+		// The same message id of an account means the same task.
 		turn.ListOwner, turn.Idempotent, turn.IsFirstCall = owner, m.ID != "", m.Context == "" && !turn.Continue
 		if turn.Idempotent && !turn.Continue {
 			turn.ID = task.MessageTaskID(c.Vacant.ID, owner, m.ID)
 		}
 	}
 	if turn.Continue {
-		// The message must name its task's context or no context.
 		previous, err := c.service.Tasks.Get(ctx, turn.Ref)
 		if err == nil {
 			err = previous.CheckContext(m.Context)
@@ -64,9 +62,8 @@ func (c *Caller) NewTurn(ctx context.Context, m task.Message, contentErr error) 
 	if err != nil {
 		return nil, err
 	}
-	// In a context that the host created, all messages are from the same guest identity, which has
-	// one chain and one memory. Strangers may know any other context, so each task in it gets a new
-	// identity.
+	// In a context that the host created, all messages are from the same guest identity and share
+	// one memory. Strangers may know any other context, so each of its tasks gets a new identity.
 	conversation := m.Context
 	if owner == call.GuestOwner && !isHostContext {
 		conversation = "task\x1f" + turn.ID
@@ -94,9 +91,8 @@ func (c *Caller) SignMessage(ctx context.Context, t *task.Turn, conversation str
 	return c.service.Tasks.PrepareSigning(ctx, t, conversation, m, idempotencyKey)
 }
 
-// SetPayment sets the turn's payer, address and payment. If both the turn and the request limit the
-// price, the lower limit applies. SetPayment refuses an address that begins too many conversations.
-// When the call is accepted, line.Accepted becomes true.
+// SetPayment sets the turn's payer and address, and the lower price limit of turn and request. It
+// refuses an address that begins too many conversations.
 func (c *Caller) SetPayment(ctx context.Context, t *task.Turn, r *http.Request, line *LogLine) error {
 	credential, err := caller.ParseCredential(r)
 	if err != nil {

@@ -1,7 +1,5 @@
-// Package protocol lists the protocols whose clients need not sign their messages, with their
-// paths, refusals, token resources and headers at the edge. A2A also carries signed messages. The
-// handlers are in package handlers, because a list that contains handlers would link all of them
-// into every function.
+// Package protocol lists the protocols whose clients need not sign their messages. The handlers are
+// in package handlers, because a list with handlers would link all of them into every function.
 package protocol
 
 import (
@@ -16,29 +14,20 @@ import (
 )
 
 type Protocol struct {
-	// LogMessage is the message of the protocol's log lines. Several protocols may share it.
 	LogMessage string
-	// HasPath reports whether a path belongs to the protocol. If isBelow is true, the request's
-	// path names a vacant, and path is the rest after it.
+	// If isBelow is true, path is the rest of the request's path after a vacant.
 	HasPath func(path string, isBelow bool) bool
-	// Refuse answers with an error in the protocol's form.
-	Refuse func(http.ResponseWriter, error)
-	// MaxBody limits the body of a request, in bytes.
+	Refuse  func(http.ResponseWriter, error)
 	MaxBody int
-	// ResourcePath is a path that clients may treat as a separate resource, for example in a token. It
-	// exists at the host and below each vacant. ResourcePath may be empty.
-	ResourcePath string
-	// ResourceTitle names the resource, for example "MCP server".
-	ResourceTitle string
-	// AnswersBrowsers is true if a browser gets the protocol's answer. For other protocols, it gets
-	// an HTML page.
+	// ResourcePath is a path that clients may treat as a separate resource, for example in a token.
+	// It may be empty.
+	ResourcePath    string
+	ResourceTitle   string
 	AnswersBrowsers bool
-	// EdgePatterns are the paths that the edge routes to functions/agent instead of the registry.
-	// Paths outside of /v1/ need no pattern.
+	// EdgePatterns are the paths below /v1/ that the edge routes to functions/agent.
 	EdgePatterns []string
-	// ForwardedHeaders are request headers that the edge forwards. The edge also forwards
-	// CacheKeyHeaders, but as part of the cache key, because ForwardedHeaders may have at most ten
-	// entries. CardVaryHeaders are the request headers on which agent cards depend.
+	// The edge forwards at most ten ForwardedHeaders. CacheKeyHeaders become part of the cache key.
+	// Agent cards depend on CardVaryHeaders.
 	ForwardedHeaders, CacheKeyHeaders, CardVaryHeaders []string
 }
 
@@ -72,8 +61,6 @@ var (
 	}
 )
 
-// All lists the protocols. A path belongs to the first protocol that has it. A2A is last because
-// all paths outside of /v1/ belong to it.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
 func (p *Protocol) Matches(r *http.Request) bool {
@@ -82,7 +69,7 @@ func (p *Protocol) Matches(r *http.Request) bool {
 }
 
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
-	// The error format depends only on the path, not on whether the vacant exists.
+	// The error format must not reveal whether the vacant exists.
 	for _, p := range All {
 		if p.Matches(r) {
 			p.Refuse(w, err)

@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// parsePublication decodes the body of a publication; the halo is the vacant's signed card. The
-// returned listing is nil if the body has none. An invalid shape is an error of kind InvalidMember,
-// which becomes status 422 as in the reference.
+// parsePublication decodes the body of a publication. The returned listing is nil if the body has
+// none. An invalid shape becomes status 422, as in the reference.
 func parsePublication(body []byte) (pub registryclient.Publication, l *listing.Listing, err error) {
 	pub.Visibility = lifecycle.Public
 	if err := canon.Unmarshal(body, &pub, canon.DefaultLimits()); err != nil {
@@ -53,8 +52,7 @@ func checkEvent(time, actorSeq int64) error {
 	return nil
 }
 
-// decodeHex decodes a hexadecimal field. As in the reference, its error becomes status 400, whereas
-// an error of kind InvalidMember becomes 422.
+// As in the reference, an invalid hexadecimal field becomes status 400 instead of 422.
 func decodeHex(field, s string) ([]byte, error) {
 	b, err := identity.ParseHex(s)
 	if err != nil {
@@ -63,8 +61,7 @@ func decodeHex(field, s string) ([]byte, error) {
 	return b, nil
 }
 
-// schemaError returns err with the kind InvalidMember. It returns nil and errors of kind TooLarge
-// unchanged.
+// schemaError returns err with the kind InvalidMember, unless err is nil or of kind TooLarge.
 func schemaError(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is a transparency log. *translog.Log implements it.
 type Log interface {
 	LoadLatestCheckpoint(ctx context.Context) (translog.PublishedCheckpoint, error)
 	LoadCheckpoint(ctx context.Context, size uint64) (translog.PublishedCheckpoint, error)
@@ -25,8 +24,8 @@ type Log interface {
 	AddCosignatures(ctx context.Context, note []byte) (translog.PublishedCheckpoint, error)
 }
 
-// Operations of the transparency log. The log of a given size never changes, so answers to requests
-// that name a size may be cached indefinitely.
+// The log of a given size never changes, so answers to requests that name a size may be cached
+// indefinitely.
 var (
 	GetInclusion   = op.Op[InclusionRequest, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
 	GetConsistency = op.Op[ConsistencyRequest, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log begins with the log of an earlier size"}
@@ -36,26 +35,20 @@ var (
 	Witness        = op.Op[op.Body[op.Raw[translog.WitnessShape]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
 )
 
-// Requests.
 type (
-	// CheckpointRequest is a request for the checkpoint of a size, or for the newest checkpoint if the
-	// size is missing.
 	CheckpointRequest struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionRequest is a request for the proof that the event Seq is in the tree of the first Size
+	// InclusionRequest requests the proof that the event Seq is in the tree of the first Size
 	// events. If Size is 0, the newest tree is used.
 	InclusionRequest struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
 	}
-	// ConsistencyRequest is a request for the consistency proof between two sizes. If To is 0, the
-	// newest size is used.
 	ConsistencyRequest struct {
 		From uint64 `query:"from"`
 		To   uint64 `query:"to"`
 	}
-	// LeavesRequest is a request for a page of event hashes that starts at event From.
 	LeavesRequest struct {
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
@@ -111,12 +104,10 @@ func logRoutes(l Log) []op.Route {
 
 type logAPI struct{ log Log }
 
-// cacheForever is the Cache-Control header of an answer that never changes. Shared caches, such as
-// the CDN at the edge, revalidate it after a day.
+// Shared caches, such as the CDN at the edge, revalidate the answer after a day.
 const cacheForever = "public, max-age=31536000, s-maxage=86400, immutable"
 
-// serveCheckpoint answers with a signed note, which is plain text. Even the checkpoint of a given
-// size must be revalidated, because cosignatures are added later.
+// Even the checkpoint of a given size must be revalidated, because cosignatures are added later.
 func (d logAPI) serveCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, CheckpointRequest{})
 	size := q.number("size")
@@ -210,8 +201,6 @@ func parseWitness(body []byte) (note string, err error) {
 	return shape.Note, schemaError(err)
 }
 
-// sendLogAnswer sends a public answer. If isImmutable is true, the answer never changes and may be
-// cached forever.
 func sendLogAnswer(w http.ResponseWriter, r *http.Request, isImmutable bool, v any) error {
 	if !isImmutable {
 		return sendPublic(w, r, v)

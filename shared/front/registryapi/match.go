@@ -23,7 +23,7 @@ func newMatch(reg *registry.Registration, now time.Time) registryclient.Match {
 	if reg.Hosted {
 		m.Name = reg.Name
 	}
-	// A card that cannot be read is omitted. fsck reports it.
+	// An unreadable card is omitted. fsck reports it.
 	if c, err := card.Parse(reg.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)
 	} else {
@@ -40,8 +40,8 @@ func newMatch(reg *registry.Registration, now time.Time) registryclient.Match {
 	return m
 }
 
-// encodeDeclared encodes a list like Python's json.dumps. The reference stores this encoding and
-// returns it as a string.
+// encodeDeclared encodes a list like Python's json.dumps, because the reference returns this
+// encoding as a string.
 func encodeDeclared(list []string) []byte {
 	b := []byte{'['}
 	for i, s := range list {

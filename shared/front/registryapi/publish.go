@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Operations that write. Anyone may send them, because their content is signed. The functions parse
-// the bodies themselves, because an invalid shape becomes 422 as in the reference.
+// Anyone may send these operations, because their content is signed. The functions parse the bodies
+// themselves, because an invalid shape becomes 422 as in the reference.
 var (
 	Publish     = op.Op[op.Body[op.Raw[registryclient.Publication]], registryclient.Receipt]{Method: "POST", Path: "/v1/halo", Access: op.Access{Anybody: true}, Doc: "publishes a card that its vacant has signed"}
 	Revoke      = op.Op[op.Body[op.Raw[registryclient.Revocation]], registryclient.Receipt]{Method: "POST", Path: "/v1/revoke_halo", Access: op.Access{Anybody: true}, Doc: "revokes a key permanently, by its own signature"}
@@ -22,7 +22,6 @@ var (
 	AddManifest = op.Op[op.Body[op.Raw[composite.ManifestDocument]], registryclient.Manifest]{Method: "POST", Path: "/v1/manifests", Access: op.Access{Anybody: true}, Doc: "stores the edge to a child, which parent and child have signed"}
 )
 
-// ListingRequest is a listing of the vacant that the path names.
 type ListingRequest struct {
 	ID   string                   `path:"id"`
 	Body op.Raw[listing.Document] `body:"json"`
@@ -49,13 +48,12 @@ func (d *api) acceptPublication(ctx context.Context, in op.Body[op.Raw[registryc
 	})
 	status := registry.StatusActive
 	if receipt.Replayed {
-		status = "" // the stored receipt's status may be outdated, because the key may have been revoked since
+		status = "" // the key may have been revoked since the receipt was stored
 	}
 	return receiptOf(&receipt, status), err
 }
 
-// acceptRevocation accepts a revocation in a form of this project, because the reference only
-// answers 501.
+// The reference only answers 501, so the form of a revocation is this project's own.
 func (d *api) acceptRevocation(ctx context.Context, in op.Body[op.Raw[registryclient.Revocation]]) (out registryclient.Receipt, err error) {
 	rev, err := parseRevocation(in.Body)
 	if err != nil {
@@ -71,16 +69,15 @@ func (d *api) acceptRevocation(ctx context.Context, in op.Body[op.Raw[registrycl
 	return receiptOf(&receipt, registry.StatusRevoked), err
 }
 
-// receiptOf converts a receipt. For a revoked key that was never registered, it reports visibility
-// NONE, because the reference's form allows no empty member.
+// The reference's form allows no empty member, so the visibility of a revoked key that was never
+// registered is NONE.
 func receiptOf(r *registry.Receipt, status registry.Status) registryclient.Receipt {
 	return registryclient.Receipt{
 		ID: r.ID, Visibility: cmp.Or(r.Visibility, lifecycle.Hidden), Seq: r.Seq, CardHash: r.CardHash, Status: string(status), Replayed: r.Replayed, AwaitsProbe: r.AwaitsProbe,
 	}
 }
 
-// acceptListing stores a listing signed by its vacant. The operator's listing is set by a route of
-// the admin API.
+// acceptListing stores a listing signed by its vacant.
 func (d *api) acceptListing(ctx context.Context, in ListingRequest) (m registryclient.Match, err error) {
 	id, err := parseVacantID(in.ID)
 	if err != nil {
@@ -98,8 +95,8 @@ func (d *api) acceptListing(ctx context.Context, in ListingRequest) (m registryc
 		return m, err
 	}
 	m = newMatch(&reg, d.Now())
-	// The sender may be a third party that repeats a stored listing. Show the registration only if
-	// anyone may read it.
+	// The sender may be a third party that repeats a stored listing. It sees the registration only
+	// if anyone may read it.
 	if !reg.IsVisibleTo(nil) {
 		m = registryclient.Match{ID: m.ID, Visibility: m.Visibility, Listing: m.Listing, ListingSource: m.ListingSource}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Default and maximum page sizes. They are the same as in the reference.
+// The reference has the same page sizes.
 const (
 	defaultEvents, maxEvents = 100, 500
 	defaultDepth, maxDepth   = 8, 32
@@ -40,8 +40,8 @@ func (d *api) serveCard(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveEvents returns only events whose actor is the vacant. The reference also returns events
-// about the vacant, and its command line mistakes the sequence numbers of those events for the
-// vacant's own (PROTOCOL §19).
+// about the vacant, and its command line mistakes their sequence numbers for the vacant's own
+// (PROTOCOL §19).
 func (d *api) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	id, err := parseVacantID(r.PathValue("id"))
 	if err != nil {
@@ -109,9 +109,8 @@ func (d *api) serveLineage(w http.ResponseWriter, r *http.Request) error {
 	return sendToReader(w, r, reader, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
 }
 
-// serveRevocations answers with a bare list like the reference. The reference truncates long lists
-// silently, whereas this handler names the next page in a Link header. The list also contains the
-// keys of hidden vacants, so it omits the reasons, which are private.
+// serveRevocations answers with a bare list like the reference. The list contains the keys of
+// hidden vacants, so it omits the reasons, which are private.
 func (d *api) serveRevocations(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, RevocationsRequest{})
 	limit := q.number("limit")
@@ -133,7 +132,6 @@ func (d *api) serveRevocations(w http.ResponseWriter, r *http.Request) error {
 	return sendPublic(w, r, page)
 }
 
-// parseVacantID parses the vacant id of a path. The error for an invalid id is of kind NotFound.
 func parseVacantID(text string) (identity.ID, error) {
 	id, err := identity.ParseID(text)
 	if err != nil {
@@ -142,12 +140,11 @@ func parseVacantID(text string) (identity.ID, error) {
 	return id, nil
 }
 
-// maxNumber is the largest number in a query. JSON readers that use float64 still represent it
-// exactly.
+// maxNumber is the largest integer that JSON readers with float64 represent exactly.
 const maxNumber = 1<<53 - 1
 
-// query parses URL parameters and checks their ranges. err is the first error. It is of kind
-// InvalidMember, as in the reference.
+// query parses URL parameters and checks their ranges. err is the first error. Its kind is
+// InvalidMember, as in the Python reference implementation.
 type query struct {
 	values url.Values
 	ranges map[string]op.Range
@@ -164,7 +161,6 @@ func (q *query) setError(name, want, got string) {
 	}
 }
 
-// number parses an integer. A missing parameter has the default of its range, or 0.
 func (q *query) number(name string) int64 {
 	paramRange := q.ranges[name]
 	if !q.values.Has(name) && !paramRange.Required {
@@ -203,7 +199,7 @@ func (q *query) word(name string) string {
 	return got
 }
 
-// boolean parses the forms of a boolean that the reference's web framework accepts.
+// boolean accepts the same forms as the reference's web framework.
 func (q *query) boolean(name string) bool {
 	switch got := q.values.Get(name); got {
 	case "", "false", "False", "0", "no", "off":

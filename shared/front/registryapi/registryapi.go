@@ -2,10 +2,8 @@
 // cards and events, and searches, in the forms of the reference with additional members (PROTOCOL
 // §19).
 //
-// It translates HTTP requests into calls of host/registry and its packages search and translog,
-// which make all decisions. A body is strict JSON of at most 256 KiB. The reader is identified by
-// the signature in the proof header, never by a query parameter. Answers that caches may store are
-// the same for every client. Queries and keys are not logged.
+// A reader is identified by the signature in the proof header, never by a query parameter. Answers
+// that caches may store are the same for every client. Queries and keys are not logged.
 package registryapi
 
 import (
@@ -31,16 +29,14 @@ type Config struct {
 	// Vacants stores revocations and manifests, because both also change the records of hosted
 	// vacants.
 	Vacants *vacants.Directory
-	// Reviews stores and counts reviews of the host's vacants.
 	Reviews *reviews.Service
-	// Log is the transparency log of registry events. If Log is nil, the handler has no log routes.
+	// If Log is nil, the handler has no log routes.
 	Log Log
 	// URL returns the host's base URL, which callers may name in signed proofs. If URL is nil, the
 	// host has no base URL.
 	URL func(context.Context) (string, error)
-	// TrustHostHeader is true if a router chose this host by the Host header of the request. Callers
-	// may then sign for that header instead of the base URL. Otherwise the sender chooses the
-	// header, and it is accepted only if it is a loopback address.
+	// TrustHostHeader is true if a router chose this host by the Host header of the request.
+	// Otherwise the sender chooses the header, and it is accepted only if it is a loopback address.
 	TrustHostHeader bool
 	Now             func() time.Time
 	Logger          *slog.Logger
@@ -71,8 +67,8 @@ func (d *api) routes() []op.Route {
 	}
 }
 
-// Operations that read. Their handlers parse the query themselves, because an invalid parameter
-// becomes 422 as in the reference, and they choose the caching of the answer.
+// The handlers parse the query themselves, because an invalid parameter becomes 422 as in the
+// reference.
 var (
 	GetCard         = op.Op[VacantRef, registryclient.Match]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readerAccess, Doc: "shows the capability card of a vacant"}
 	ListEvents      = op.Op[EventsRequest, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readerAccess, Doc: "lists the events of a vacant"}
@@ -82,16 +78,13 @@ var (
 	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
 )
 
-// readerAccess admits any client. A vacant that signs its request also sees data that only it may
-// see.
+// readerAccess admits any client. A vacant that signs its request also sees its private data.
 var readerAccess = op.Access{Anybody: true, Vacant: true}
 
-// Requests.
 type (
 	VacantRef struct {
 		ID string `path:"id"`
 	}
-	// EventsRequest is a request for a page of a vacant's events after event From.
 	EventsRequest struct {
 		VacantRef
 		From  uint64 `query:"from_seq"`
@@ -100,8 +93,7 @@ type (
 	EventRef struct {
 		Seq uint64 `path:"seq"`
 	}
-	// LineageRequest is a request for a vacant's lineage up to a depth. Direction is "ancestors" or
-	// "descendants".
+	// Direction is "ancestors" or "descendants".
 	LineageRequest struct {
 		VacantRef
 		Direction string `query:"direction"`

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// sendToReader sends an answer to a reader. It allows caching only if the reader is anonymous,
-// because all anonymous readers get the same answer.
+// sendToReader allows caching only if the reader is anonymous, because all anonymous readers get
+// the same answer.
 func sendToReader(w http.ResponseWriter, r *http.Request, reader *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
 	if reader != nil {
@@ -19,9 +19,8 @@ func sendToReader(w http.ResponseWriter, r *http.Request, reader *identity.ID, v
 	return sendPublic(w, r, v)
 }
 
-// sendPublic sends an answer that is the same for every client. Caches may store it but must
-// revalidate it each time, so that the unpublication or revocation of a vacant takes effect with
-// the next request.
+// sendPublic sends an answer that is the same for every client. Caches must revalidate it each
+// time, so that the revocation of a vacant takes effect with the next request.
 func sendPublic(w http.ResponseWriter, r *http.Request, v any) error {
 	b, err := httpapi.Encode(v)
 	if err != nil {
@@ -35,7 +34,7 @@ func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	etag := `"` + identity.Sum(b).String()[:32] + `"`
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")
-	// Lambda splits a header at its commas into several values, so the values are joined again.
+	// Lambda splits a header at its commas into several values.
 	if matchesETag(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -43,7 +42,6 @@ func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	httpapi.Send(w, http.StatusOK, b)
 }
 
-// matchesETag reports whether an If-None-Match header contains the tag or *.
 func matchesETag(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {

@@ -21,9 +21,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Operations on reviews. IngestReview and IngestBlinded have the statuses and bodies of the
-// reference. If the host does not count a valid review, IngestReview and IngestBlinded answer 200
-// with the reason, whereas SubmitReview refuses the review.
+// IngestReview and IngestBlinded have the statuses and bodies of the reference. If the host does
+// not count a valid review, they answer 200 with the reason, whereas SubmitReview refuses the
+// review.
 var (
 	SubmitReview  = op.Op[op.Body[op.Raw[review.Members]], registryclient.ReviewReceipt]{Method: "POST", Path: "/v1/submit_review", Access: op.Access{Anybody: true}, Doc: "submits a review of an answered call, which its caller has signed"}
 	GetReputation = op.Op[VacantRef, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
@@ -38,34 +38,31 @@ const (
 	blindedPath = "/reviews/blinded_ingest"
 )
 
-// IsReviewPath reports whether path is a route of the registry handler below a vacant.
+// IsReviewPath reports whether path is a review route below a vacant.
 func IsReviewPath(path string) bool {
 	return strings.HasPrefix(path, "/v/") && (strings.HasSuffix(path, ingestPath) || strings.HasSuffix(path, blindedPath))
 }
 
 type (
-	// ReviewsRequest is a request for a page of reviews. Cursor is the position of the first review.
+	// Cursor is the position of the first review.
 	ReviewsRequest struct {
 		VacantRef
 		Cursor uint64 `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// ReviewRef is the target and the position of a review.
 	ReviewRef struct {
 		VacantRef
 		Position uint64 `path:"position"`
 	}
-	// IngestRequest is a request to ingest a review. Vacant is the id or the name of the target.
+	// Vacant is the id or the name of the review's target.
 	IngestRequest[Members any] struct {
 		Vacant string          `path:"vacant"`
 		Body   op.Raw[Members] `body:"json"`
 	}
-	// BlindedReview is the posted form of a review.Blinded.
 	BlindedReview struct {
 		Record review.Members `json:"record" canon:"required"`
 		Reveal review.Reveal  `json:"reveal" canon:"required"`
 	}
-	// Ingested is the answer of IngestReview.
 	Ingested struct {
 		OK        bool   `json:"ok"`
 		Duplicate bool   `json:"duplicate"`
@@ -73,7 +70,6 @@ type (
 		Signature string `json:"signature_hex"`
 		Verdict
 	}
-	// IngestedBlinded is the answer of IngestBlinded.
 	IngestedBlinded struct {
 		OK         bool   `json:"ok"`
 		Buffered   int    `json:"buffered"`
@@ -84,8 +80,8 @@ type (
 	}
 	// Verdict is an extension of the reference's answers.
 	Verdict struct {
-		Counted bool   `json:"counted"`          // the review was counted, or waits for further reviewers
-		Reason  string `json:"reason,omitempty"` // reason why the review was not counted
+		Counted bool   `json:"counted"` // true if the review was counted, or waits for further reviewers
+		Reason  string `json:"reason,omitempty"`
 	}
 	// ingestRefusal is a refusal in the form of the reference.
 	ingestRefusal struct {
@@ -156,8 +152,7 @@ func (d *api) deleteClaim(ctx context.Context, in ReviewRef) (empty op.None, err
 	return empty, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
 }
 
-// findHosted returns the vacant that a path names by its id or its name. If it is a closed child,
-// the error is NotFound.
+// findHosted returns the vacant with an id or a name. For a closed child, the error is NotFound.
 func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) {
 	var rec vacants.Record
 	id, err := identity.ParseID(name)
@@ -174,7 +169,7 @@ func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) 
 }
 
 // ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
-// returns the answer to v, a posted JSON object with a review of the vacant target.
+// returns the answer to v, a review of the vacant target.
 func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target identity.ID, v canon.Value) (any, error)) op.Route {
 	s.ErrorType, s.IgnoresUnknown = reflect.TypeFor[ingestRefusal](), true
 	handle := func(w http.ResponseWriter, r *http.Request) (any, error) {
@@ -216,8 +211,7 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target ide
 	})
 }
 
-// checkReferenceRules makes only the checks that the reference makes: the review must be about the
-// vacant target, and the first three ratings must be valid. It returns the errors of the reference.
+// checkReferenceRules makes only the checks that the reference makes, and returns its errors.
 func checkReferenceRules(v canon.Value, target identity.ID) error {
 	if textMember(v, "target") != target.String() {
 		return &ingestRefusal{kind: problem.InvalidMember, Message: "target_mismatch", Self: &target}
@@ -230,7 +224,7 @@ func checkReferenceRules(v canon.Value, target identity.ID) error {
 	}
 	for _, d := range review.Dimensions()[:3] {
 		signal, _ := ratings.Get(d)
-		f, err := strconv.ParseFloat(string(signal.AppendCJ(nil)), 64) // numbers only, because strings have quotes
+		f, err := strconv.ParseFloat(string(signal.AppendCJ(nil)), 64) // strings have quotes and fail
 		if signal.Kind() != canon.Bool && !(err == nil && f >= 0 && f <= 1) {
 			return refuse(problem.InvalidMember, "dimension_out_of_range:"+d)
 		}
@@ -243,8 +237,8 @@ func textMember(v canon.Value, member string) string {
 	return m.Text()
 }
 
-// verdictOf converts the refusal of a review to a Verdict with the reason. If the host has failed,
-// verdictOf returns err, so the client may send the review again.
+// verdictOf converts the refusal of a review to a Verdict. If the host has failed, verdictOf
+// returns err, so the client may send the review again.
 func verdictOf(err error) (Verdict, error) {
 	switch {
 	case err == nil:

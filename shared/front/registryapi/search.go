@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Finder answers searches. It must be safe for concurrent use. *search.Service implements it.
+// Finder answers searches. It must be safe for concurrent use.
 type Finder interface {
 	Find(ctx context.Context, r search.Request) (search.Page, error)
 }
@@ -24,20 +24,17 @@ type SearchConfig struct {
 	Logger *slog.Logger
 }
 
-// Operations of search. FindVacants extends the reference's search with words, filters on listings
-// and a cursor. If no vacant matches all words, it finds vacants that match most words and reports
-// the missing ones in missing_words. SearchCapability and QueryCapability are the reference's: they
-// search for a substring of the declared capabilities, order matches by score, and return a single
-// page. QueryCapability can also require a claimed family.
+// FindVacants extends the reference's search with words, filters on listings and a cursor.
+// SearchCapability and QueryCapability are the reference's operations: they search for a substring
+// of the declared capabilities and return a single page.
 var (
 	FindVacants      = op.Op[SearchRequest, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
 	SearchCapability = op.Op[CapabilitySearchRequest, []registryclient.Match]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
 	QueryCapability  = op.Op[CapabilityQueryRequest, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "queries vacants by a part of a capability, for the reference's clients"}
 )
 
-// Requests.
 type (
-	// SearchRequest contains the parameters of FindVacants. Prices are in micro-dollars.
+	// Prices are in micro-dollars.
 	SearchRequest struct {
 		Query         string `query:"q"`
 		ID            string `query:"id"` // prefix of an id
@@ -48,13 +45,11 @@ type (
 		Limit         uint64 `query:"limit"`
 		Cursor        string `query:"cursor"`
 	}
-	// CapabilitySearchRequest contains the parameters of SearchCapability.
 	CapabilitySearchRequest struct {
 		Query        string `query:"q"`
 		Limit        uint64 `query:"limit"`
 		IncludeLocal bool   `query:"include_local"` // ignored
 	}
-	// CapabilityQueryRequest contains the parameters of QueryCapability.
 	CapabilityQueryRequest struct {
 		Capability string `query:"capability"`
 		Family     string `query:"family"`
@@ -62,7 +57,6 @@ type (
 	}
 )
 
-// searchLimitRange is the range of the parameter limit.
 var searchLimitRange = op.Range{Min: 1, Max: search.MaxLimit, Default: int64(search.DefaultLimit)}
 
 func (SearchRequest) Ranges() map[string]op.Range {
@@ -77,7 +71,6 @@ func (CapabilityQueryRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": searchLimitRange}
 }
 
-// NewSearchHandler returns the search handler. On AWS, a separate function serves it.
 func NewSearchHandler(c SearchConfig) http.Handler {
 	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.RoutesByPath((&searchAPI{c}).routes()...))
 }
@@ -116,8 +109,7 @@ func (s *searchAPI) serveSearch(w http.ResponseWriter, r *http.Request) error {
 	}
 	matches := s.newMatches(page.Matches, true)
 	if fitting := countFitting(matches); fitting < len(matches) {
-		// Search again with a smaller limit, so that the cursor continues after the last match
-		// shown.
+		// A smaller limit makes the cursor continue after the last match that is shown.
 		req.Limit = fitting
 		if page, err = s.Finder.Find(r.Context(), req); err != nil {
 			return err
@@ -127,9 +119,9 @@ func (s *searchAPI) serveSearch(w http.ResponseWriter, r *http.Request) error {
 	return sendPublic(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
-// serveCapabilitySearch answers in the form that the reference's SDK expects: a bare list with the
-// cards in another member. The reference's own registry does not have this route (PROTOCOL §23 C2).
-// include_local is parsed and ignored as in the reference, because hidden vacants are never listed.
+// serveCapabilitySearch answers in the form that the reference's SDK expects. The reference's own
+// registry does not have this route (PROTOCOL §23 C2). include_local is ignored, because hidden
+// vacants are never listed.
 func (s *searchAPI) serveCapabilitySearch(w http.ResponseWriter, r *http.Request) error {
 	q := newQuery(r, CapabilitySearchRequest{})
 	q.boolean("include_local")
@@ -174,13 +166,10 @@ func (s *searchAPI) newMatches(results []search.Match, isRanked bool) []registry
 	return matches
 }
 
-// maxPageBytes limits the bytes of cards and listings in an answer. A hundred cards of ordinary
-// size fit. A hundred cards of maximum size take 6 MB in hexadecimal, which exceeds the limits of
-// Lambda and of careful clients.
+// maxPageBytes limits cards and listings in an answer. A hundred cards of maximum size take 6 MB in
+// hexadecimal, which exceeds the limits of Lambda and of careful clients.
 const maxPageBytes = 1 << 20
 
-// countFitting returns the number of matches that fit into one answer. It is at least 1 unless
-// matches is empty.
 func countFitting(matches []registryclient.Match) int {
 	size := 0
 	for i := range matches {

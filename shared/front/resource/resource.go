@@ -1,9 +1,6 @@
 // Package resource serves the metadata of protected resources (RFC 9728). The metadata of a
-// resource lists the issuers whose tokens the host accepts for that resource. [Config.MetadataURL]
-// returns the metadata's URL, which the host sends when it refuses a request without a token.
-//
-// The host has a resource at each of three addresses: its base URL, its MCP server and its OpenAI
-// API. Every vacant has the same three. A resource is identified by its URL.
+// resource lists the issuers whose tokens the host accepts for that resource. The host's base URL,
+// MCP server and OpenAI API are resources, and every vacant has the same three.
 package resource
 
 import (
@@ -25,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the path of the host's metadata and the prefix of all other metadata paths.
 const Path = "/.well-known/oauth-protected-resource"
 
 func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
@@ -35,20 +31,16 @@ type Metadata struct {
 	Servers  []string `json:"authorization_servers"`
 	Scopes   []string `json:"scopes_supported"` // scopes that clients request from the issuer
 	Methods  []string `json:"bearer_methods_supported"`
-	Name     string   `json:"resource_name,omitempty"` // name of the vacant
+	Name     string   `json:"resource_name,omitempty"`
 }
 
 type Config struct {
-	// Base returns the host's base URL. If it returns "", Handler answers 404.
-	Base func(context.Context) (string, error)
-	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
-	Issuers func(context.Context) ([]billing.Issuer, error)
-	// FindByID finds a vacant by its id, and FindByName by its name.
+	Base       func(context.Context) (string, error)
+	Issuers    func(context.Context) ([]billing.Issuer, error)
 	FindByID   func(context.Context, identity.ID) (vacants.Record, bool, error)
 	FindByName func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// resourceKinds lists the three kinds of resource.
 var resourceKinds = func() []resourceKind {
 	all := []resourceKind{{}}
 	for _, p := range protocol.All {
@@ -59,8 +51,6 @@ var resourceKinds = func() []resourceKind {
 	return all
 }()
 
-// resourceKind is a kind of resource. Its path is appended to the base URL of the host or to the
-// URL of a vacant. Its title is appended to "the host" or "a vacant", for example "'s MCP server".
 type resourceKind struct{ path, titleSuffix string }
 
 func splitPath(path string) (name, rest string, ok bool) {
@@ -75,13 +65,12 @@ func (c *Config) findVacant(ctx context.Context, name string) (r vacants.Record,
 	} else {
 		r, ok, err = c.FindByName(ctx, name)
 	}
-	// Vacants that accept only signed calls have no metadata, because they accept no tokens.
+	// Vacants that accept only signed calls accept no tokens.
 	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.KeylessOff, err
 }
 
 // RequestURLs returns the URLs of the resources of the called vacant, or of the host if no vacant
-// is called. It is for billing.TokenCheckerConfig.Resources. A vacant has one URL with its name and
-// one with its id. A URL that ends with a slash includes all URLs below it.
+// is called. A URL that ends with a slash includes all URLs below it.
 func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	base, err := c.base(r)
 	if err != nil || base == "" {
@@ -112,7 +101,6 @@ func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 }
 
 func RequestURLsAt(rawURL string) ([]string, error) {
-	// The vacant is not looked up, so it has only the URL with the name or id in rawURL.
 	u, err := outbound.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
@@ -140,8 +128,8 @@ func resourceURLs(base string, names ...string) (urls []string) {
 	return urls
 }
 
-// base returns the host's base URL as the client addresses it, or "" if the host has none. A host
-// on loopback has several names, and clients compare its metadata with the URL that they use.
+// A host on loopback has several names, and clients compare its metadata with the URL that they
+// use.
 func (c *Config) base(r *http.Request) (string, error) {
 	base, err := c.Base(r.Context())
 	if err != nil {
@@ -154,9 +142,8 @@ func (c *Config) base(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// IssuerURLs returns the URLs of the issuers that the metadata of v lists. If v is nil, it returns
-// the issuers in the host's own metadata. All metadata lists the issuers whose Publish is true. The
-// metadata of a vacant also lists the issuers of its tenant.
+// IssuerURLs returns the URLs of the issuers that the metadata of v lists, or the host's own
+// metadata if v is nil.
 func (c *Config) IssuerURLs(ctx context.Context, v *vacants.Record) ([]string, error) {
 	issuers, err := c.Issuers(ctx)
 	var urls []string
@@ -175,7 +162,6 @@ func (c *Config) findMetadata(ctx context.Context, base, path string) (m Metadat
 		return m, false, nil
 	}
 	var vacant *vacants.Record
-	// Some issuers refuse a login without a scope. Clients request the scopes in the metadata.
 	m = Metadata{Resource: base + pathSuffix, Scopes: []string{string(billing.ScopeCall)}, Methods: []string{"header"}}
 	if name != "" {
 		v, ok, err := c.findVacant(ctx, name)
@@ -189,11 +175,10 @@ func (c *Config) findMetadata(ctx context.Context, base, path string) (m Metadat
 }
 
 // MetadataURL returns the metadata URL of the resource that a request calls, or "" if the resource
-// has no metadata. It is for httpapi.WithLoginMetadata.
+// has no metadata.
 func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, isVacantPath := message.SplitPath(r.URL.Path)
 	path := ""
-	// MCP clients compare the metadata with the URL that they use.
 	if strings.TrimSuffix(rest, "/") == protocol.MCP.ResourcePath {
 		path = protocol.MCP.ResourcePath
 	}
@@ -228,16 +213,14 @@ func newMetadataOp[In any](path, resourceName string) op.Op[In, Metadata] {
 
 type metadataRequestKey struct{}
 
-// metadataRequest is a request for metadata. Handler passes it to requireMetadata in the context,
-// because Handler removes the trailing slash of the path before it calls the routes.
 type metadataRequest struct {
 	*http.Request
-	trailingSlash string // "/" if the path had a trailing slash, otherwise ""
+	trailingSlash string
 }
 
-// Handler serves the metadata of all resources. It answers 404 for a resource without issuers. If
-// the path ends with a slash, the resource's URL in the metadata also ends with a slash, because
-// clients compare that URL with the URL that they use.
+// Handler serves the metadata of all resources. It answers 404 for a resource without issuers. The
+// resource's URL in the metadata ends with a slash if the path does, because clients compare the
+// URLs.
 func Handler(c Config, a httpapi.API) http.Handler {
 	d := &api{c}
 	mux := a.Mux(op.RoutesByPath(d.routes()...))

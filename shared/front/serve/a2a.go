@@ -21,44 +21,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Values of task.Config in a process that does not use Queues, where storing an event is cheap.
+// Storing an event is cheap in a process without Queues.
 const (
 	localChunkInterval = 50 * time.Millisecond
 	localChunkRamp     = task.MaxEvents / 4
 )
 
-// maxQueuedFollow limits the duration of a stream that only follows a task. It applies to processes
-// that use Queues, because such a process serves only one request at a time. The client resumes
-// the stream with Last-Event-ID.
+// A process that uses Queues serves only one request at a time, so maxQueuedFollow limits its
+// streams.
 const maxQueuedFollow = 60 * time.Second
 
-// A2A contains the tasks of vacants and the dependencies of protocol handlers.
 type A2A struct {
 	Plain     *plain.Service // serves callers that do not sign
-	A2AServer a2a.Server     // signs the cards of vacants, and serves A2A
+	A2AServer a2a.Server
 	Tasks     *task.Engine
 	Push      *push.Pusher
 	Team      *team.Team
 
-	// Bookings is the booking service whose messages HandleMessage handles. If it is nil,
-	// HandleMessage handles only turns.
+	// If Bookings is nil, HandleMessage handles only turns.
 	Bookings *booking.Service
 
-	// Find finds the published vacants for the model list of OpenAI clients and the search of MCP.
-	// It must be set before the handlers are opened. If Find is nil, the list is empty, and the
-	// host has no MCP server of its own.
-	Find FindFunc
-	// ReceiptsHandler serves the receipts of accounts to MCP. It may be nil.
-	ReceiptsHandler http.Handler
-	// VacantsHandler serves the operations on vacants to MCP (Server.TenantsHandler), and AGPHandler
-	// serves AGP to MCP. Both use the credential of the request. If a handler is nil, MCP does not
-	// list its tools.
+	// Find must be set before the handlers are opened. If Find is nil, the model list is empty.
+	Find                       FindFunc
+	ReceiptsHandler            http.Handler
 	VacantsHandler, AGPHandler http.Handler
 
 	Server *Server
 
-	localQueue *local.Queue // nil if the process gets its work from Queues
-	taskQueue  task.Queue   // queue of background turns
+	localQueue *local.Queue // nil if the process uses Queues
+	taskQueue  task.Queue
 	models     *modelList
 }
 
@@ -69,7 +60,6 @@ func (a *A2A) TeamHandler() http.Handler {
 	return teamapi.Handler(a.Team, a.Server.Billing, a.localQueue != nil, a.Server.config.Log, a.Server.config.Now)
 }
 
-// WorkHandler returns the public handler of workers, or nil for a host without accounts.
 func (a *A2A) WorkHandler() http.Handler {
 	if a.Server.Billing == nil {
 		return nil
@@ -77,21 +67,14 @@ func (a *A2A) WorkHandler() http.Handler {
 	return workapi.Handler(a.Server.workConfig(a.localQueue != nil), a.Server.Billing, a.Server.config.Log, a.Server.config.Now)
 }
 
-// workConfig returns the dependencies of the workers' API. mayWait specifies whether requests may
-// wait for turns.
 func (h *Server) workConfig(mayWait bool) workapi.Config {
 	return workapi.Config{Broker: h.Workers, Vacants: h.Vacants, MayWait: mayWait}
 }
 
-// Queues carries the work of A2A to processes that run only while they handle a message.
 type Queues struct {
-	Tasks   task.Queue
-	Notices task.Notices
-	// MaxWait limits how long a client waits for a slow vacant. The default is
-	// call.DefaultCallTimeout.
-	MaxWait time.Duration
-	// MaxTurns limits the concurrent turns of the host (task.Config.MaxRunningTurns). It may be zero in a
-	// process that runs no turns.
+	Tasks    task.Queue
+	Notices  task.Notices
+	MaxWait  time.Duration
 	MaxTurns int
 }
 
@@ -108,16 +91,12 @@ func (h *Server) OpenQueuedA2A(q Queues) *A2A {
 	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, MaxRunningTurns: q.MaxTurns}, cmp.Or(q.MaxWait, call.DefaultCallTimeout))
 }
 
-// QueueSlowTurns makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue,
-// in a process that does not serve A2A.
 func (h *Server) QueueSlowTurns(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
 
 func (h *Server) AddTeamRoutes(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
 
-// openTeam returns the service for teams of agents, and adds the operator's routes for teams and
-// workers to Admin. mayWait specifies whether requests may wait until a turn ends.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
 	c := team.Config{Tasks: tasks, Vacants: h.Vacants, IsPublished: h.IsPublished, Workspaces: h.Files, Locks: h.locks}
 	if h.Billing != nil {
@@ -173,7 +152,7 @@ func (a *A2A) Models(ctx context.Context) ([]vacants.Record, error) {
 	return a.models.list(ctx, a.Find)
 }
 
-// Run runs background turns until ctx ends, and then waits until they have ended.
+// Run runs background turns until ctx ends, and then waits for the turns that are still running.
 func (a *A2A) Run(ctx context.Context) {
 	pushDone := make(chan struct{})
 	go func() { defer close(pushDone); a.Push.Run(ctx) }()
@@ -185,7 +164,7 @@ func (a *A2A) Run(ctx context.Context) {
 		taskShares := []task.Share{{Key: "turns", Max: localTurns}}
 		ref, err := task.ParseRef(message)
 		if err != nil {
-			return taskShares // HandleMessage logs the error
+			return taskShares
 		}
 		isStranger := !sender.IsAccount() && !a.Server.config.OwnMachine
 		return append(taskShares, task.Shares(ref, sender, isStranger, localTurns)...)
@@ -194,7 +173,6 @@ func (a *A2A) Run(ctx context.Context) {
 	a.Tasks.Wait()
 }
 
-// localTurns and localBookings limit the concurrent turns and bookings in one process.
 const (
 	localTurns    = 64
 	localBookings = localTurns / 4

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// AccountHandler returns the public handler of tenants, or nil if the host has no accounts. open
-// opens the payment provider. If open is nil, tenants cannot pay.
+// AccountHandler returns the public handler of tenants, or nil if the host has no accounts. If open
+// is nil, tenants cannot pay.
 func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http.Handler {
 	if h.Billing == nil {
 		return nil

@@ -17,20 +17,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// adminOverLoopback makes the admin socket listen on loopback with a token, on systems where a
-// socket file cannot be restricted to its owner.
+// A socket file on Windows cannot be restricted to its owner.
 const adminOverLoopback = runtime.GOOS == "windows"
 
 // AdminListener is an open admin socket. Only the user of the data directory can access it.
 type AdminListener struct {
 	net.Listener
-	token     string // empty for a Unix socket
-	tokenFile string // file to remove at Close
+	token     string
+	tokenFile string
 }
 
 // ListenAdmin opens the admin socket of the host in dataDir. The caller must hold the lock of the
-// data file, and must close the listener before it releases the lock. Otherwise the socket of the
-// next host could be mistaken for a stale one.
+// data file until it has closed the listener. Otherwise the next host could mistake the open socket
+// for a stale one.
 func ListenAdmin(dataDir string, rand io.Reader) (*AdminListener, error) {
 	return listenAdmin(dataDir, rand, adminOverLoopback)
 }
@@ -50,7 +49,7 @@ func listenAdmin(dir string, rand io.Reader, loopback bool) (*AdminListener, err
 	if err != nil {
 		return nil, err
 	}
-	return &AdminListener{Listener: l}, nil // the listener removes its own file
+	return &AdminListener{Listener: l}, nil
 }
 
 func (d *AdminListener) Format(f fmt.State, _ rune) {
@@ -65,11 +64,11 @@ func (d *AdminListener) Close() error {
 	return d.Listener.Close()
 }
 
-// ErrNoHost means that no host uses the data directory, so a command may open the data file itself.
+// ErrNoHost means that no host uses the data directory, so a command may open the data file.
 var ErrNoHost = errors.New("no host is running in this data directory")
 
-// DialAdmin returns a client of the running host's admin socket and the base URL of its routes. The
-// error is ErrNoHost if no host runs, and of kind Forbidden if the host belongs to another user.
+// DialAdmin returns a client of the running host's admin socket and its base URL. The error is
+// ErrNoHost if no host runs.
 func DialAdmin(dataDir string) (*http.Client, string, error) {
 	return dialAdmin(dataDir, adminOverLoopback)
 }
@@ -105,7 +104,6 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the host in %s does not answer", dir)
 	case err != nil:
-		// The file is left over from a host that was killed.
 		return nil, "", ErrNoHost
 	}
 	c.Close()
@@ -116,7 +114,6 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	return adminClient(t), adminURL, nil
 }
 
-// adminURL is the base URL of every host's admin socket.
 const adminURL = "http://" + admin.SocketHost
 
 func adminClient(t http.RoundTripper) *http.Client {
@@ -126,7 +123,6 @@ func adminClient(t http.RoundTripper) *http.Client {
 	}
 }
 
-// bearerTransport is a transport that adds the token to each request.
 type bearerTransport struct {
 	token string
 	next  http.RoundTripper

@@ -12,18 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AGP contains the handler of AGP and its booking service.
 type AGP struct {
 	http.Handler
 	Bookings *booking.Service
 }
 
-// FindFunc is a function that searches for vacants, for example search.Service.Find.
 type FindFunc func(context.Context, search.Request) (search.Page, error)
 
-// OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
-// routes to Admin and the AGP tools to MCP, and lets A2A.HandleMessage dispatch bookings. If
-// metrics is true, the handler serves the host's counters to anyone.
+// OpenAGP returns the handler of AGP, or nil if the host has no accounts.
 func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil
@@ -35,9 +31,6 @@ func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	return agpHandler
 }
 
-// OpenBookings returns the booking service of a host with accounts. The consumer of queue must
-// dispatch the bookings (booking.Service.HandleMessage). find resolves short ids of venues. If find
-// is nil, all short ids are unknown.
 func (h *Server) OpenBookings(queue task.Queue, find FindFunc) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{

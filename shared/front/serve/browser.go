@@ -8,11 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LoopbackOnly protects a listener on loopback. It refuses requests of web pages that judge does
-// not accept, because a page of any site can send requests to this machine. It also refuses
-// requests whose Host header is neither localhost nor a loopback address. Otherwise a page whose
-// own host name resolves to a loopback address (DNS rebinding) could read the answers, even to a
-// GET.
+// LoopbackOnly protects a listener on loopback against web pages, because a page of any site can
+// send requests to this machine. It also checks the Host header. Otherwise a page whose host name
+// resolves to a loopback address (DNS rebinding) could read the answers.
 func LoopbackOnly(judge *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host serves only its own machine", r.Host)
@@ -27,9 +25,8 @@ func LoopbackOnly(judge *origin.Judge, next http.Handler) http.Handler {
 	})
 }
 
-// guardPages refuses requests of web pages unless judge accepts them, and lets pages of allowed
-// origins read the answers (CORS). GET requests of other pages are served, because those pages
-// cannot read the answers.
+// guardPages refuses requests of web pages that judge does not accept, except GET. Browsers do not
+// let pages of other origins read the answers.
 func guardPages(judge *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

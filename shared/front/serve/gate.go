@@ -12,8 +12,6 @@ import (
 )
 
 func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
-	// The warnings name the vacants for which the collusion check is off. A host logs them when it
-	// starts.
 	warnings, err := h.Gate.Warnings(ctx)
 	for _, text := range warnings {
 		log.LogAttrs(ctx, slog.LevelWarn, text)
@@ -23,8 +21,6 @@ func (h *Server) LogGateWarnings(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// GateHandler returns the public handler of the gate. If gate is nil, it uses the server's own
-// gate, which completes an attempt before it answers.
 func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	if gate == nil {
 		gate = h.Gate
@@ -34,7 +30,6 @@ func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	})
 }
 
-// ChildrenHandler returns the route on which a parent requests children with its own signature.
 func (h *Server) ChildrenHandler() http.Handler {
 	return admin.SignedChildrenHandler(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
 		&spawning.Requests{Store: h.config.Store, Now: h.config.Now, Rand: h.config.Rand})

@@ -5,14 +5,12 @@ import (
 	"net/http"
 )
 
-// InProcessClient returns a client of h and its base URL, for a command that opened the data file
-// itself because no host runs. Answers are streams: the handler writes only as fast as the body is
-// read, and its writes fail after the body is closed.
+// InProcessClient returns a client that calls h in this process, and its base URL. The caller must
+// close response bodies.
 func InProcessClient(h http.Handler) (*http.Client, string) {
 	return adminClient(handlerTransport{h}), adminURL
 }
 
-// handlerTransport is a transport that calls a handler.
 type handlerTransport struct{ handler http.Handler }
 
 func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -25,7 +23,6 @@ func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer func() {
-			// As in net/http's server, a panic fails only one request.
 			if p := recover(); p != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 				bodyWriter.CloseWithError(io.ErrUnexpectedEOF)
@@ -45,7 +42,6 @@ func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// pipeResponseWriter is the response writer of one request. Every write is visible immediately.
 type pipeResponseWriter struct {
 	header      http.Header
 	bodyWriter  *io.PipeWriter

@@ -18,36 +18,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Job is a background job. A local host runs its jobs at intervals. On AWS, a scheduled function
-// runs the jobs that the table of functions lists for it.
+// Job is a background job. A local host runs it at intervals. On AWS, a scheduled function runs it.
 type Job struct {
 	Name  string
-	Every time.Duration // interval on a local host; zero if local hosts do not run the job
+	Every time.Duration // zero if local hosts do not run the job
 	Run   func(context.Context) (JobResult, error)
 
-	delayFirstRun bool            // on a local host, the first run starts after one interval
-	wake          <-chan struct{} // starts the next run on a local host early
+	delayFirstRun bool
+	wake          <-chan struct{}
 }
 
-// JobResult is the result of a run.
 type JobResult struct {
-	Counts []slog.Attr
-	// Message is a message that a local host logs with the counts. It may be "".
+	Counts       []slog.Attr
 	Message      string
-	MessageLevel slog.Level // level of Message
-	RunAgain     bool       // the next run should start immediately
+	MessageLevel slog.Level
+	RunAgain     bool
 }
 
-// JobParts contains dependencies of jobs that only some processes have. Server.Jobs omits a job if
-// the process lacks one of its dependencies: a field of JobParts, accounts, a feed, files or the
-// host's identity.
 type JobParts struct {
-	Log      *translog.Log                                  // log to be sealed
-	Bookings func(context.Context) (due.SweepResult, error) // processes due bookings
-	Exports  func() (blob.Blobs, error)                     // storage of exported usage
-	// Expire deletes at most the given number of expired documents and returns how many it deleted.
-	// It is nil if the store deletes expired documents itself.
-	Expire func(ctx context.Context, most int) (int, error)
+	Log      *translog.Log
+	Bookings func(context.Context) (due.SweepResult, error)
+	Exports  func() (blob.Blobs, error)
+	Expire   func(ctx context.Context, most int) (int, error)
 }
 
 func (h *Server) Jobs(p JobParts) []Job {
@@ -61,7 +53,6 @@ func (h *Server) Jobs(p JobParts) []Job {
 	// Jobs run concurrently, so each job needs a meter of its own.
 	if meter := h.Meter(); meter != nil && p.Exports != nil {
 		jobs = append(jobs, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (JobResult, error) {
-			// An incomplete fold would lead to incomplete exports.
 			counts, err := h.foldAndLog(ctx, meter)
 			files := 0
 			if err == nil {
@@ -82,7 +73,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 			}
 			return result, err
 		}}, Job{Name: "keys", Every: time.Minute, Run: func(ctx context.Context) (JobResult, error) {
-			endedCount, err := h.Billing.EndTrees(ctx) // complete interrupted revocations of keys
+			endedCount, err := h.Billing.EndTrees(ctx)
 			return JobResult{Counts: []slog.Attr{slog.Int("ended", endedCount)}}, err
 		}})
 	}
@@ -94,8 +85,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}
 	if h.Files != nil {
 		jobs = append(jobs, Job{Name: "files", Every: time.Hour, delayFirstRun: true, Run: func(ctx context.Context) (JobResult, error) {
-			// A stage (a deployment on AWS) runs the job every minute. Listing the bucket costs
-			// money, so only one run per hour does it.
+			// Listing the bucket costs money, and a stage on AWS runs this job every minute.
 			if h.config.Stage != "" && h.config.Now().Minute() != 0 {
 				return JobResult{}, nil
 			}
@@ -106,15 +96,13 @@ func (h *Server) Jobs(p JobParts) []Job {
 	lastClockLeap := ""
 	probe := registry.NewProbe(h.Outbound)
 	jobs = append(jobs, Job{Name: "texts", Every: time.Minute, Run: func(ctx context.Context) (JobResult, error) {
-		// Text keys expire after hours, and keys in memory after minutes.
 		days, err := h.SweepKeys(ctx)
 		result := JobResult{Counts: []slog.Attr{slog.Int("days", days)}}
 		if days > 0 {
 			result.Message = "expired text keys are destroyed; their texts can no longer be read"
 		}
-		// Texts.Sweep keeps all keys if the newest key is old, because the clock may be wrong. An old key
-		// is normal on a host without calls, so the job does not fail. A local host logs the reason only
-		// once, because it would otherwise log the same reason for days.
+		// Texts.Sweep keeps all keys if the newest key is old, because the clock may be wrong. On a
+		// host without calls, the newest key is also old, so the job does not fail.
 		if leap := new(textkeys.ClockLeapError); errors.As(err, &leap) {
 			result.Counts, err = append(result.Counts, slog.String("kept", leap.Error())), nil
 			if lastClockLeap != leap.Error() {
@@ -126,8 +114,6 @@ func (h *Server) Jobs(p JobParts) []Job {
 	}}, Job{Name: "nextday", Every: time.Minute, Run: func(ctx context.Context) (JobResult, error) {
 		return JobResult{}, h.Texts.CreateNext(ctx)
 	}}, Job{Name: "endpoints", Every: time.Minute, wake: h.Registry.ProbesNeeded(), Run: func(ctx context.Context) (JobResult, error) {
-		// ProbeEndpoints lists the endpoints of other hosts that answer. A local host also probes after
-		// each publication.
 		probed, err := h.Registry.ProbeEndpoints(ctx, probe)
 		return JobResult{Counts: []slog.Attr{slog.Int("listed", probed.Listed), slog.Int("silent", probed.Unanswered), slog.Bool("more", probed.HasMore)}, RunAgain: probed.HasMore}, err
 	}})
@@ -139,7 +125,6 @@ func (h *Server) Jobs(p JobParts) []Job {
 		}})
 	}
 	if h.config.HoldsIdentity {
-		// A local host creates the key when a receipt needs it.
 		jobs = append(jobs, Job{Name: "signing", Run: func(ctx context.Context) (JobResult, error) {
 			ctx, cancel := context.WithTimeout(ctx, signingTimeout)
 			defer cancel()
@@ -162,13 +147,9 @@ func (h *Server) Jobs(p JobParts) []Job {
 	return jobs
 }
 
-// signingTimeout limits the creation of a signing key, so that other jobs of the function have time
-// left.
 const signingTimeout = 10 * time.Second
 
-// Loop runs the job immediately and then at intervals, until ctx ends. It logs failures and
-// retries. A job that runs more often than once per minute does not log the same failure
-// repeatedly.
+// Loop runs the job immediately and then at intervals, until ctx ends. It logs failures and retries.
 func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(j.Every)
 	defer tick.Stop()
@@ -202,20 +183,17 @@ func (j Job) Loop(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// trimmedMetric counts the folds in which rows were missing, because the store's feed keeps rows
-// only for a limited time. A fold adds new rows of calls to the usage.
 const trimmedMetric = "trimmed"
 
 func (h *Server) foldAndLog(ctx context.Context, meter *usage.Meter) ([]slog.Attr, error) {
 	log := h.config.Log
 	folded, err := meter.Fold(ctx)
 	for _, entry := range folded.UnreportedHours {
-		// This line is logged once per vacant and hour. The unreported tokens are free.
 		log.LogAttrs(ctx, slog.LevelWarn, "the agent does not report all tokens, so a price by tokens does not charge for them",
 			slog.String("vacant", entry.Vacant.String()), slog.Time("hour", entry.Start), slog.Uint64("answers", entry.UnreportedAnswers))
 	}
 	if errors.Is(err, store.ErrTrimmed) {
-		// Fold has already folded the remaining rows. The alarm usage-lost counts these lines.
+		// Fold has already folded the remaining rows. The alarm usage-lost counts these log lines.
 		log.LogAttrs(ctx, slog.LevelError, "the stream dropped rows before they were folded into usage", slog.String("cause", err.Error()),
 			slog.Int(trimmedMetric, 1), obs.MetricsBlock(h.config.Now(), trimmedMetric))
 		err = nil
@@ -223,8 +201,7 @@ func (h *Server) foldAndLog(ctx context.Context, meter *usage.Meter) ([]slog.Att
 	return []slog.Attr{slog.Int("rows", folded.Rows), slog.Int("commits", folded.Commits)}, err
 }
 
-// SweepKeys deletes expired text keys and wipes keys that were in memory for a long time. It
-// returns the number of days whose texts became unreadable.
+// SweepKeys deletes expired text keys. It returns the number of days whose texts became unreadable.
 func (h *Server) SweepKeys(ctx context.Context) (days int, err error) {
 	h.Vacants.Sweep()
 	h.SigningKeys.Sweep()

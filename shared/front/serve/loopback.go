@@ -10,11 +10,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// tokenName is the file with the address and the token of the admin socket on loopback, on two
-// lines. Its mode is 0600. Windows ignores modes, but the directory is in the user's profile.
+// The mode of the token file is 0600. Windows ignores modes, but the data directory is in the
+// user's profile.
 const tokenName = "admin.token"
 
-// tokenSize is the number of random bytes in a token.
 const tokenSize = 32
 
 // listenLoopback opens the admin socket on a free loopback port. Every user of the machine can
@@ -29,8 +28,7 @@ func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, e
 	if err != nil {
 		return nil, "", problem.Wrap(problem.Unavailable, err, "no loopback port for the admin socket")
 	}
-	// The file is replaced atomically, with mode 0600: a reader sees the token of the previous host
-	// or of this one.
+	// The rename replaces the file atomically.
 	f, err := os.CreateTemp(dir, tokenName+".*")
 	if err == nil {
 		_, err = f.WriteString(l.Addr().String() + "\n" + token + "\n")

@@ -12,8 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// SearchHandler returns a search handler that calls find and does not log. MCP calls the handler
-// and verifies the matches like every other client of a registry.
 func (h *Server) SearchHandler(find FindFunc) http.Handler {
 	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: finder(find), Now: h.config.Now})
 }
@@ -23,7 +21,6 @@ type finder FindFunc
 func (f finder) Find(ctx context.Context, q search.Request) (search.Page, error) { return f(ctx, q) }
 
 func (h *Server) IsPublished(ctx context.Context, id identity.ID) (bool, error) {
-	// A sleeping vacant is also published.
 	g, ok, err := h.Registry.Get(ctx, id)
 	return ok && g.Status == registry.StatusActive && g.Visibility == lifecycle.Public, err
 }

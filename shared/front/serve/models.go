@@ -11,35 +11,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// modelList caches the published vacants of the host, which OpenAI clients list as models. They are
-// read from the search index, so the cost of a list does not grow with the number of unpublished
-// vacants.
+// modelList caches the published vacants of the host, which OpenAI clients list as models.
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// lock is a mutex that protects records and expires. It is a channel, so that a canceled request
-	// can stop waiting.
+	// lock is a channel instead of a mutex, so that a canceled request can stop waiting.
 	lock    chan struct{}
 	records []vacants.Record
-	expires time.Time // expiry of the cached list
+	expires time.Time
 }
 
-// modelLimits limits the list of models. Stock clients of OpenAI's API read one page and ignore
-// has_more, so the list has no second page.
 type modelLimits struct {
-	maxPages  int           // pages of search.MaxLimit vacants
-	cacheTime time.Duration // how long a list is cached
+	maxPages  int // pages of search.MaxLimit vacants
+	cacheTime time.Duration
 }
 
 var (
 	localModels = modelLimits{10, 5 * time.Second}
-	// On AWS, each vacant costs two read units. An instance has only a few read units per second
-	// (VACANCY_READS). A cached list does no harm, because the search index may be equally old.
+	// On AWS, each vacant costs two read units, and an instance has only a few per second
+	// (VACANCY_READS).
 	queuedModels = modelLimits{1, 5 * time.Minute}
 )
 
-// list returns the models by name. Concurrent requests share one read. If find is nil, the list is
-// empty.
+// list returns the models by name. Concurrent requests share one read.
 func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.Record, err error) {
 	select {
 	case m.lock <- struct{}{}:
@@ -74,8 +68,7 @@ func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.
 		}
 	}
 	slices.SortFunc(records, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
-	// The cache time starts after the read. If it started before a read that takes longer than the
-	// cache time, each request would read again.
+	// A read may take longer than the cache time, so the cache time starts after the read.
 	m.records, m.expires = records, now().Add(m.limits.cacheTime)
 	return records, nil
 }

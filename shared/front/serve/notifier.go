@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ChangeNotifier is a store that records whether it has committed a registration. A search then
-// finds a publication of its own process immediately instead of after the next poll.
+// ChangeNotifier records whether the store has committed a registration, so that a search finds new
+// publications of its own process immediately.
 type ChangeNotifier struct {
 	store.Store
 	changed atomic.Bool
@@ -18,7 +18,7 @@ type ChangeNotifier struct {
 func NewChangeNotifier(s store.Store) *ChangeNotifier { return &ChangeNotifier{Store: s} }
 
 // Commit implements store.Store. It records a change even if the commit failed, because the writes
-// may have been applied nevertheless, and an unnecessary update of the index costs only one poll.
+// may have been applied nevertheless.
 func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) error {
 	err := n.Store.Commit(ctx, writes...)
 	for _, w := range writes {
@@ -29,8 +29,6 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher returns a function that updates an index. The function calls refreshNow if s has
-// detected a change, and otherwise refreshIfDue, which updates the index only at intervals.
 func refresher(s store.Store, refreshNow, refreshIfDue func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {

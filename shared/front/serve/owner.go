@@ -11,7 +11,6 @@ import (
 )
 
 func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID, cursor string) (any, error) {
-	// The result has the form of the tool vacant_list_children.
 	client := clientWithAuth(a.VacantsHandler, r)
 	page, err := admin.ListChildren.Call(ctx, client, admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: parent.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
@@ -48,7 +47,6 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID,
 }
 
 func (a *A2A) Spawn(ctx context.Context, r *http.Request, parent identity.ID, rule, name string) (any, error) {
-	// The result has the form of the tool vacant_spawn.
 	spawned, err := admin.SpawnChild.Call(ctx, clientWithAuth(a.VacantsHandler, r), admin.NewVacantRequest(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
 		"ok": true, "path": "D1", "child_vacant_id_hex": spawned.Vacant.ID.String(), "child_name": spawned.Vacant.Name,

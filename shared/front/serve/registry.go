@@ -16,16 +16,13 @@ func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 	}, h.Registry)
 }
 
-// RegistryHandler returns the public handler of the registry and its log. If log is nil, the log's
-// routes do not exist.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
 	return registryapi.NewRegistryHandler(registryapi.Config{
 		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.BaseURL, TrustHostHeader: h.config.TrustHostHeader, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
-// OpenSearch returns the server's search over an index. Each query first updates the index. The
-// caller must close the index.
+// OpenSearch returns the server's search over an index. The caller must close the index.
 func (h *Server) OpenSearch(index search.Index) *Search {
 	l := live.New(index, h.Registry, h.config.Now)
 	s := search.New(search.Config{
@@ -35,7 +32,6 @@ func (h *Server) OpenSearch(index search.Index) *Search {
 	return &Search{Service: s, Live: l, server: h}
 }
 
-// Search is a server's search service with the updater of its index.
 type Search struct {
 	*search.Service
 	Live *live.Live

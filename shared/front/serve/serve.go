@@ -1,10 +1,9 @@
 // Package serve assembles the handlers of a host: the public listener, and the admin socket that
 // only the user of the machine can open.
 //
-// The public listener of a machine serves only two kinds of admin routes: the route on which a
-// parent requests children with its own signature, and the routes of a tenant's own vacants, with
-// the tenant's key. Other users of the machine and pages in a browser cannot reach the admin
-// socket. A host with an operator key serves the other admin routes only to holders of that key.
+// The public listener serves only two kinds of admin routes: the request of a parent for children,
+// which the parent signs, and the routes of a tenant's own vacants. A host with an operator key
+// also serves the other admin routes to holders of that key.
 package serve
 
 import (
@@ -36,8 +35,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Limits of a host's HTTP servers. The read limits prevent slow clients from occupying connections
-// for long. The write limit allows call.DefaultCallTimeout and the time to send the answer.
+// The read limits prevent slow clients from occupying connections for long.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -46,36 +44,27 @@ const (
 	maxHeader     = 16 << 10
 )
 
-// Handlers contains the public handlers of a host. Message is required. The routes of a nil handler
-// do not exist.
+// Handlers contains the public handlers of a host. Message is required. A nil handler has no
+// routes.
 type Handlers struct {
 	Message, Registry, Search http.Handler
-	// Protocols lists the protocols for callers that do not sign. Plain serves them. If several
-	// protocols have a path, the first one serves it.
-	Protocols []plain.Protocol
-	Plain     *plain.Service
-	Gate      http.Handler // graduations
-	Account   http.Handler // tenants
-	Team      http.Handler // tasks, agents and files of accounts
-	Work      http.Handler // turns for workers
-	AGP       http.Handler
-	// Web serves the pages. It redirects a browser from the address of a vacant to the vacant's
-	// page, and answers a browser's request for an unknown path with a 404 page.
-	Web http.Handler
-	// Metrics is true if AGP also serves agp.MetricsPath.
-	Metrics bool
-	// Children is the route on which parents request children with their own signatures. Children
-	// and Tenants are the only public admin routes.
-	Children http.Handler
-	// Tenants serves the admin routes to requests with a key.
-	Tenants http.Handler
-	// Resource serves the metadata from which clients learn how to get a credential. MetadataURL
-	// returns the metadata URL of the resource that a request calls.
+	// Plain serves Protocols. If several protocols have the same path, the first one serves it.
+	Protocols   []plain.Protocol
+	Plain       *plain.Service
+	Gate        http.Handler
+	Account     http.Handler
+	Team        http.Handler
+	Work        http.Handler
+	AGP         http.Handler
+	Web         http.Handler
+	Metrics     bool
+	Children    http.Handler
+	Tenants     http.Handler
 	Resource    http.Handler
 	MetadataURL func(*http.Request) string
 	// PageJudge decides which web pages may send requests. If PageJudge is nil, a host without
-	// Protocols accepts requests of pages of all sites, and a host with Protocols accepts only
-	// requests of its own pages.
+	// Protocols accepts requests of all pages, and a host with Protocols accepts only requests of
+	// its own pages.
 	PageJudge *origin.Judge
 }
 
@@ -103,8 +92,8 @@ func (d Handlers) Public() http.Handler {
 	return httpapi.WithLoginMetadata(public, d.MetadataURL)
 }
 
-// route returns the handler of a request. The suffixes of signed calls are checked before the
-// registry's routes, because callers append them to any base URL.
+// The suffixes of signed calls come before the registry's routes, because callers append them to
+// any base URL.
 func (d Handlers) route(r *http.Request) http.Handler {
 	path := r.URL.Path
 	switch {
@@ -168,8 +157,8 @@ func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	if d.token == "" {
 		return routes
 	}
-	// Both tokens are hashed before the comparison, so that its duration reveals neither a common
-	// prefix nor the length.
+	// The tokens are hashed, so that the duration of the comparison reveals neither a common prefix
+	// nor the length.
 	want := sha256.Sum256([]byte("Bearer " + d.token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
@@ -181,21 +170,15 @@ func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 	})
 }
 
-// Endpoint is a listener with its handler.
 type Endpoint struct {
-	Listener net.Listener
-	Handler  http.Handler
-	// NoWriteLimit removes the write limit. It is for the admin socket.
+	Listener     net.Listener
+	Handler      http.Handler
 	NoWriteLimit bool
-	// CallTimeout is the maximum duration of an answer. A value below call.DefaultCallTimeout has no
-	// effect.
-	CallTimeout time.Duration
+	CallTimeout  time.Duration
 }
 
-// Run serves endpoints until ctx ends or one of them fails. It then waits for running requests, but
-// not longer than grace, and closes connections that are still open. If a call was accepted on such
-// a connection, its answer is stored, but not delivered. The error is nil after an orderly
-// shutdown.
+// Run serves endpoints until ctx ends or one of them fails. It then waits up to grace for running
+// requests.
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, endpoints ...Endpoint) error {
 	g, groupCtx := errgroup.WithContext(ctx)
 	for _, endpoint := range endpoints {

@@ -53,112 +53,87 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config contains the parts of a host that differ between environments: the operator's settings,
-// storage, keys and public URL.
 type Config struct {
 	setting.Host
 	Store store.Store
 	Vault custody.Vault
-	// AllowLoopback allows requests to loopback URLs that the operator chose, for example the URLs
-	// of the operator's own agents.
+	// AllowLoopback allows requests to loopback URLs that the operator chose.
 	AllowLoopback bool
 	// OwnMachine is true if all callers are on this machine. Callers may then also choose loopback
-	// URLs, even with http, for notifications and published vacants. Callers on other machines
-	// could use such URLs to reach services that only this machine can reach.
+	// URLs. Callers on other machines could use such URLs to reach services that only this machine
+	// can reach.
 	OwnMachine bool
-	// Resolver and Dial are used for all requests that the host sends. Nil means the system's
-	// resolver and dialer.
+	// Resolver and Dial may be nil.
 	Resolver outbound.Resolver
 	Dial     outbound.DialFunc
-	// Substrates are offered in addition to echo and http. A substrate is the backend that answers
-	// for a vacant, for example a model.
+	// A substrate is the backend that answers for a vacant, for example a model.
 	Substrates substrate.Kinds
-	// Models returns the substrates that send requests on behalf of their vacants. If Models and
-	// ThinkService are nil, the host has no such substrates, no secrets and no paid models.
-	Models func(*outbound.Client) substrate.Kinds
-	// ThinkService sends requests to models and MCP servers in another process, for substrates of the
-	// kinds ThinkerKinds. It is used instead of Models and MCPServers.
+	Models     func(*outbound.Client) substrate.Kinds
+	// ThinkService replaces Models and MCPServers by a service in another process, for substrates
+	// of ThinkerKinds.
 	ThinkService think.Service
 	ThinkerKinds []string
-	// MCPServers opens the MCP servers of agents. If MCPServers is nil, this host cannot reach MCP
-	// servers.
+	// If MCPServers is nil, agents cannot reach MCP servers.
 	MCPServers func(*outbound.Client) loop.Servers
-	// URL is the base URL at which callers reach the host. "" means the URL that PUT /v1/admin/host
-	// stores.
+	// URL is the host's base URL. "" means the URL that PUT /v1/admin/host stores.
 	URL string
-	// Identity returns the host's identity if a key service stores it. If Identity is nil, the host
-	// has a software identity, which is sealed in the store.
+	// Identity returns the host's identity from a key service. If Identity is nil, the host's
+	// identity is sealed in the store.
 	Identity func(context.Context) (identity.Signer, error)
-	// Operator checks the operator's key in requests to Admin, which may have any Host header. If
-	// Operator is nil, the listener of Admin must accept only the operator.
+	// Operator checks the operator's key in requests to Admin. If Operator is nil, the listener of
+	// Admin must accept only the operator.
 	Operator admin.KeyChecker
 	// GatewayURL returns the base URL of accounts and AGP. The default is the host's URL.
-	GatewayURL func(context.Context) (string, error)
-	Stage      string // reported by GET /v1/admin/host; "" if the host is not a stage
-	Version    string // version of Vacancy, also reported by GET /v1/admin/host
-	Log        *slog.Logger
-	Now        func() time.Time
-	Rand       io.Reader // safe for concurrent use
-	// VerifyHandler, ChainHandler, BackupHandler, Status and Reindex serve the admin socket of a
-	// single machine. They may be nil.
+	GatewayURL                                 func(context.Context) (string, error)
+	Stage                                      string // stage on AWS, or ""
+	Version                                    string
+	Log                                        *slog.Logger
+	Now                                        func() time.Time
+	Rand                                       io.Reader // safe for concurrent use
 	VerifyHandler, ChainHandler, BackupHandler http.Handler
 	Status                                     func(context.Context) (admin.Status, error)
 	Reindex                                    func(context.Context) (admin.Reindexed, error)
-	// Feed lists new rows, which are the stored records of calls. The host folds them into usage,
-	// that is, adds them to the totals. If Feed is nil, this host does not fold usage.
-	Feed store.Feed
-	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
-	Rows store.Walker
-	// HasAccounts is true if the host has accounts. Calls may then have prices, and A2A accepts
-	// account keys.
+	// Feed lists new rows, which are the stored records of calls. If Feed is nil, this host does
+	// not fold rows into usage.
+	Feed        store.Feed
+	Rows        store.Walker
 	HasAccounts bool
-	// NewTokenChecker makes the host accept tokens of issuers (tokens.NewForBilling). If
-	// NewTokenChecker is nil, the host rejects all tokens.
+	// If NewTokenChecker is nil, the host rejects all tokens.
 	NewTokenChecker func(billing.TokenCheckerConfig) billing.TokenChecker
-	// AllowRemote allows the registry to list vacants on other hosts. A process must then run the job
-	// "endpoints" or call Registry.ProbeEndpoints, because only vacants whose endpoint answers are
-	// listed.
+	// A process that sets AllowRemote must run the job "endpoints", because only vacants whose
+	// endpoint answers are listed.
 	AllowRemote bool
-	// TrustHostHeader is true if a router has chosen this host by the request's Host header, so Host is
-	// this host's name. Otherwise the sender chooses Host freely.
+	// TrustHostHeader is true if a router has chosen this host by the request's Host header.
+	// Otherwise the sender chooses Host freely.
 	TrustHostHeader bool
-	// HoldsIdentity is true if this process may sign with the host's identity. The process then
-	// creates the keys that sign receipts, and its operator's API can seal the registry's log.
-	HoldsIdentity bool
-	// LogCauses adds the causes of failed calls to the log (call.Log). A cause may quote the vacant's
-	// agent.
+	HoldsIdentity   bool
+	// LogCauses adds the causes of failed calls to the log. A cause may quote the vacant's agent.
 	LogCauses bool
-	// Blobs opens the storage of workspace files. If Blobs is nil, this process has no workspaces.
+	// If Blobs is nil, this process has no workspaces.
 	Blobs func() (blob.Blobs, error)
 }
 
 type Server struct {
-	Vacants *vacants.Directory
-	Answers *answer.Answerer
-	Texts   *textkeys.Keys
-	Calls   *call.Host
-	// Registry contains the publications. Handlers are built on demand, so that a function that
-	// does not serve them does not link their dependencies.
-	Registry *registry.Registry
-	Gate     *graduation.Service
-	Reviews  *reviews.Service
-	Outbound *outbound.Client // sends all requests of the host and its vacants
-	Billing  *billing.Billing // nil if the host has no accounts
-	// SigningKeys sign receipts and bookings.
+	Vacants     *vacants.Directory
+	Answers     *answer.Answerer
+	Texts       *textkeys.Keys
+	Calls       *call.Host
+	Registry    *registry.Registry
+	Gate        *graduation.Service
+	Reviews     *reviews.Service
+	Outbound    *outbound.Client
+	Billing     *billing.Billing // nil if the host has no accounts
 	SigningKeys *signingkey.Keys
-	// Files contains the workspaces. It is nil in a process without workspaces.
-	Files *workspace.Workspaces
-	// Workers gives the turns of vacants to workers.
-	Workers *worker.Broker
+	Files       *workspace.Workspaces
+	Workers     *worker.Broker
 
-	locks  *locks.Locks // locks of Files
+	locks  *locks.Locks
 	config Config
 	guests *guests.Keys
-	// OpenA2A, OpenQueuedA2A and QueueSlowTurns set send. It is nil in processes without tasks, which
-	// do not link the task engine.
+	// send is nil in processes without tasks, which do not link the task engine.
 	send        message.SendFunc
-	paymentKeys *secrets.Secrets // keys of the payment provider
-	extraRoutes []op.Route       // further routes of the admin API
+	paymentKeys *secrets.Secrets
+	extraRoutes []op.Route
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the store.
@@ -262,9 +237,8 @@ func (h *Server) MessageHandler() http.Handler {
 	return message.Handler(message.Config{Host: h.Calls, Directory: h.Vacants, Send: &h.send, Log: c.Log, Now: c.Now})
 }
 
-// Admin returns the handler of the operator's API. If Config.Operator is nil, only AdminHandler and
-// InProcessClient may use the handler. Otherwise it checks the operator's key, and any listener may
-// serve it.
+// Admin returns the handler of the operator's API. If Config.Operator is nil, the handler does not
+// authenticate, so it must be served only on the admin socket or in this process.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
 	if c.Rows != nil {
@@ -295,8 +269,7 @@ func (h *Server) Admin() http.Handler {
 	}
 	operatorHandler, childrenHandler, tenantHandler := admin.RequireKey(c.Operator, admin.Handler(api)), h.ChildrenHandler(), h.TenantsHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A parent requests children with its own signature. A tenant uses the routes of its
-		// vacants with a key of its account.
+		// A parent signs its request for children. A tenant sends a key of its account.
 		if r.Method == http.MethodPost && admin.IsChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
 			childrenHandler.ServeHTTP(w, r)
 			return

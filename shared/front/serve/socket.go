@@ -15,15 +15,13 @@ import (
 
 const socketName = "admin.sock"
 
-// maxSocketPath is the maximum length of a Unix socket's address that all systems accept. macOS
-// allows 104 bytes, including a final zero byte.
+// The limit of macOS is the lowest: 104 bytes including a final zero byte.
 const maxSocketPath = 103
 
-// dialTimeout limits the check whether a host is listening.
 const dialTimeout = 2 * time.Second
 
 // EnsurePrivate creates the data directory with mode 0700, because some systems ignore the socket's
-// own mode. It refuses an existing directory that others may enter, and does not change its mode.
+// own mode. It refuses an existing directory that others may enter.
 func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return problem.Wrap(problem.Usage, err, "data directory %s cannot be created", dir)
@@ -43,15 +41,14 @@ func listenSocket(dir string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
 		return nil, problem.New(problem.Usage, "data directory: expected a path of at most %d bytes, got %d", maxSocketPath-len(socketName)-1, len(dir))
 	}
-	// The data file is locked, so no other host runs. A socket that refuses connections is left over
-	// from a host that was killed.
+	// The caller holds the lock of the data file, so a socket that refuses connections was left by
+	// a killed host.
 	switch c, err := net.DialTimeout("unix", path, dialTimeout); {
 	case err == nil:
 		c.Close()
 		return nil, problem.New(problem.Conflict, "a host is running in %s; stop it first", dir)
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, syscall.ECONNREFUSED):
-		// Only a stale socket may be removed, not another kind of file.
 		info, err := os.Lstat(path)
 		if err == nil && info.Mode().Type() != fs.ModeSocket {
 			err = fmt.Errorf("it is not a socket but %v", info.Mode())

@@ -11,15 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/money"
 )
 
-// Kind describes the values of a setting.
 type Kind struct {
-	Type      string // type of a flag in its help
-	ValueForm string // expected form of a value, for errors
-	// ZeroMeaning describes the zero value, for example "no limit". If ZeroMeaning is set, an operator
-	// may choose the zero value instead of Default by an empty context value or variable, or by the
-	// flag value OffValue.
+	Type      string
+	ValueForm string
+	// ZeroMeaning describes the zero value, for example "no limit". If it is set, an operator may
+	// choose the zero value instead of Default.
 	ZeroMeaning string
-	parse       func(text string, v *Values) (refused []string) // implements Setting.Read
+	parse       func(text string, v *Values) (refused []string)
 }
 
 func newKind[T any](typ, valueForm string, parse func(string) (T, bool), field func(*Values) *T) Kind {
@@ -37,9 +35,8 @@ func stringKind(valueForm string, isValid func(string) bool, field func(*Values)
 	return newKind("string", valueForm, func(s string) (string, bool) { return s, isValid(s) }, field)
 }
 
-// patternMatcher returns a function that accepts strings which a pattern matches completely. The
-// function compiles the pattern at each use, because Lambda functions load this table when they
-// start but need no patterns.
+// patternMatcher compiles the pattern at each use, because Lambda functions load this table when
+// they start but need no patterns.
 func patternMatcher(pattern string) func(string) bool {
 	return func(s string) bool { return regexp.MustCompile(`\A(?:` + pattern + `)\z`).MatchString(s) }
 }
@@ -72,8 +69,7 @@ func rateKind(unit, example string, field func(*Values) *edge.Rate) Kind {
 	return k
 }
 
-// listKind returns the kind of a comma-separated list of strings that isValid accepts. The order of
-// the list does not matter.
+// The order of a list does not matter.
 func listKind(valueForm string, isValid func(string) bool, field func(*Values) *[]string) Kind {
 	return Kind{Type: "string", ValueForm: valueForm, parse: func(text string, v *Values) (invalid []string) {
 		var items []string

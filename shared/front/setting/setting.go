@@ -1,9 +1,6 @@
-// Package setting contains the table of an operator's settings of a host. A row contains a
-// setting's names, values and default, and the functions and commands that read it. The stacks, the
-// functions, the commands that run a host and the documentation use the table.
-//
-// The package does no I/O and imports no AWS SDK. The table does not contain settings of only one
-// command or function, for example the address on which a server listens or the name of a table.
+// Package setting contains the table of an operator's settings of a host. The stacks, the
+// functions, the commands that run a host and the documentation use the table. It does not contain
+// settings of only one command or function.
 package setting
 
 import (
@@ -11,32 +8,28 @@ import (
 	"strings"
 )
 
-// Setting is a row of the table.
 type Setting struct {
-	Context  string // name of the context value of a stage (a deployment on AWS), or ""
+	Context  string // context value of a stage (a deployment on AWS), or ""
 	Variable string // environment variable of functions, or ""
-	// Functions lists the functions that read Variable, separated by spaces, or is EveryFunction or
-	// WithURL.
+	// Functions lists functions, separated by spaces, or is EveryFunction or WithURL.
 	Functions string
-	Required  bool   // the functions do not start without Variable
-	Flag      string // flag of Commands, or ""
-	Commands  string // commands with Flag, separated by commas
-	// Default is the default of Context and Flag. If Variable is not set in a function, the setting
-	// has its zero value, which must mean the same as Default, or no value if Default is "".
+	Required  bool // the functions do not start without Variable
+	Flag      string
+	Commands  string
+	// Default is the default of Context and Flag. If Variable is not set, a function uses the zero
+	// value, which must mean the same as Default.
 	Default    string
 	DeployOnly bool // only `vacancy deploy` sets Context
-	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.
+	// Help is a sentence. A word in backquotes names the value in the help of Flag.
 	Help string
 	Kind
 }
 
-// Special values of Setting.Functions.
 const (
 	EveryFunction = "*"
-	WithURL       = "URL" // functions with a Function URL
+	WithURL       = "URL"
 )
 
-// IsReadBy reports whether a function reads s. url must be true if the function has a Function URL.
 func (s Setting) IsReadBy(function string, url bool) bool {
 	switch s.Functions {
 	case EveryFunction:
@@ -51,11 +44,10 @@ func (s Setting) HasFlag(command string) bool {
 	return slices.Contains(strings.Split(s.Commands, ", "), command)
 }
 
-// OffValue is the flag value that chooses the zero value, if Kind.ZeroMeaning allows it. An empty
-// context value or variable chooses the zero value.
+// OffValue is the flag value that chooses the zero value. In a context value or variable, the empty
+// string chooses it.
 const OffValue = "off"
 
-// ExpectedValue returns the expected form of a context value or variable, for errors.
 func (s Setting) ExpectedValue() string {
 	if s.ZeroMeaning != "" {
 		return s.ValueForm + ", or nothing for " + s.ZeroMeaning
@@ -74,7 +66,7 @@ func (s Setting) ExpectedFlagValue() string {
 // returns them and leaves v unchanged.
 func (s Setting) Read(text string, v *Values) (invalid []string) { return s.parse(text, v) }
 
-// ReadFlag parses the value of a flag as Read does. If text is OffValue, it leaves v unchanged.
+// ReadFlag is like Read, but leaves v unchanged if text is OffValue.
 func (s Setting) ReadFlag(text string, v *Values) (invalid []string) {
 	if s.ZeroMeaning != "" && text == OffValue {
 		return nil
@@ -82,13 +74,11 @@ func (s Setting) ReadFlag(text string, v *Values) (invalid []string) {
 	return s.parse(text, v)
 }
 
-// InvalidValue is a string that is not a valid value of its setting.
 type InvalidValue struct {
 	Setting
 	Text string
 }
 
-// ReadContext reads the context values of a stage. Missing values get their defaults.
 func ReadContext(context map[string]string) (v Values, invalid []InvalidValue) {
 	for _, s := range Table() {
 		if s.Context == "" {
@@ -117,7 +107,6 @@ func Defaults() (v Values) {
 	return v
 }
 
-// OperatorContexts returns the sorted context values that an operator may set for a stage.
 func OperatorContexts() []string { return contextNames(func(s Setting) bool { return !s.DeployOnly }) }
 
 func DeployContexts() []string { return contextNames(func(s Setting) bool { return s.DeployOnly }) }

@@ -8,13 +8,12 @@ import (
 	"slices"
 )
 
-// StoredOutput is the name of the stack output that stores the settings of a stage. CloudFormation
-// changes the output together with the resources, so the stored settings match the stage even after
-// a failed deployment.
+// StoredOutput is a stack output, so CloudFormation changes it together with the resources, and the
+// stored settings match the stage even after a failed deployment.
 const StoredOutput = "Settings"
 
-// OmitDefaults returns the context values that a stage stores: the values that differ from their
-// defaults. If a later release changes a default, a value that is not stored changes with it.
+// OmitDefaults returns the context values that differ from their defaults. If a later release
+// changes a default, an omitted value changes with it.
 func OmitDefaults(context map[string]string) map[string]string {
 	stored := map[string]string{}
 	for _, s := range Table() {
@@ -36,8 +35,7 @@ func FormatStored(stored map[string]string) string {
 	return string(b)
 }
 
-// ParseStored parses the value of the output StoredOutput. It accepts names that this release does
-// not know.
+// ParseStored parses the value of the output StoredOutput. It accepts unknown names.
 func ParseStored(text string) (map[string]string, error) {
 	stored := map[string]string{}
 	if err := json.Unmarshal([]byte(text), &stored); err != nil || stored == nil {
@@ -46,8 +44,7 @@ func ParseStored(text string) (map[string]string, error) {
 	return stored, nil
 }
 
-// Change is a setting that a deployment changes. From or To is "" if the setting has neither a
-// value nor a default.
+// Change has an empty From or To if the setting has neither a value nor a default.
 type Change struct{ Name, From, To string }
 
 // Compare returns the settings that differ between the context values of two deployments, sorted by
@@ -69,7 +66,7 @@ func effectiveValue(context map[string]string, name string) string {
 	}
 	i := slices.IndexFunc(Table(), func(s Setting) bool { return s.Context == name && name != "" })
 	if i < 0 {
-		return "" // a setting of another release
+		return ""
 	}
 	return Table()[i].Default
 }

@@ -23,64 +23,60 @@ import (
 )
 
 // Host contains the settings that the processes of a host read. A zero value means the default, or
-// no value if there is no default.
+// no value.
 type Host struct {
-	Rate, PairRate edge.Rate // limits of requests and first calls per address; zero means no limit
-	// ByteRate limits the KB that an address may send beyond the first KB of each request. Zero means
-	// no limit.
+	Rate, PairRate edge.Rate // per address; zero means no limit
+	// ByteRate limits the KB that an address may send beyond the first KB of each request. Zero
+	// means no limit.
 	ByteRate    edge.Rate
-	CallTimeout time.Duration // maximum duration of an answer; zero means call.DefaultCallTimeout
+	CallTimeout time.Duration // zero means call.DefaultCallTimeout
 	Retention   time.Duration // retention of texts; zero means textkeys.MinRetention
 
-	// Fee is the host's share of what callers pay, in basis points. A change of the fee does not
-	// affect prices that are already set.
+	// Fee is the host's share of what callers pay, in basis points. A change does not affect
+	// existing prices.
 	Fee int64
-	// BookingPrice is the price of a booking by AGP. Zero means booking.DefaultPrice.
+	// Zero means booking.DefaultPrice.
 	BookingPrice            money.Amount
-	KeyPrefix, AGPKeyPrefix string // prefixes of new keys; "" means the defaults
+	KeyPrefix, AGPKeyPrefix string // "" means the defaults
 
-	Quotas          quota.Quotas        // quotas of tenants; nil means the defaults
-	ModelBudget     money.Amount        // daily budget for the models of vacants without a tenant
-	AllowMocks      bool                // agents may be mocks
+	Quotas          quota.Quotas // nil means the defaults
+	ModelBudget     money.Amount // per day, for vacants without a tenant
+	AllowMocks      bool
 	TenantFunctions resources.Functions // Lambda functions that may serve as agents
-	// AllowedOrigins lists the origins of other sites whose pages may send requests (origin.Judge).
-	AllowedOrigins []string
+	AllowedOrigins  []string
 }
 
-// Values contains all settings of a host: the settings of its processes and of a stage's stacks.
 type Values struct {
 	Host
 
-	Stage string // part of every resource name
-	Arch  string // architecture of the functions: arm64 or amd64
+	Stage string
+	Arch  string // arm64 or amd64
 
-	HasEdge     bool   // serve through CloudFront
-	Domain      string // domain of the edge; if empty, CloudFront chooses it
-	Certificate string // ARN of the domain's certificate
-	WAF         bool   // a web ACL protects the edge
+	HasEdge     bool
+	Domain      string
+	Certificate string // ARN
+	WAF         bool
 
-	WorstDay int // maximum cost of a day in USD, from which the limits are derived
-	// SetLimits contains limits that are set explicitly, for example message:8. Package cost parses
-	// it.
+	WorstDay           int // maximum cost of a day in USD, from which the limits are derived
 	SetLimits          string
-	ReserveConcurrency bool // functions have reserved concurrency
+	ReserveConcurrency bool
 
-	BedrockModels []string // ids of models and inference profiles that agents may use
+	BedrockModels []string // models and inference profiles that agents may use
 
-	Email  string // address for alarms and the budget; if empty, no mail is sent
-	Budget int    // daily cost in USD above which mail is sent
+	Email  string // if empty, no mail is sent
+	Budget int
 
-	// RetainData retains data when its stack is deleted, and protects tables from deletion.
+	// RetainData also protects tables from deletion.
 	RetainData    bool
 	HostKey       string // kms or software
 	IndexSeconds  int    // maximum time until the search index contains a change
 	Dashboard     bool
-	RetentionDays int // retention of logs
+	RetentionDays int
 
 	LacksBudgets bool // CloudFormation has no AWS::Budgets::Budget in the stage's Region
 
-	EdgeSecretVersion         string // version of the edge's secret; if empty, the current version
-	PreviousEdgeSecretVersion string // older version that is still accepted; may be empty
+	EdgeSecretVersion         string // if empty, the current version
+	PreviousEdgeSecretVersion string // still accepted; may be empty
 
 	// Changes lists the settings of a deployed stage that a deployment may change, or is "all".
 	Changes []string
@@ -88,7 +84,6 @@ type Values struct {
 
 const DefaultWorstDay = 20
 
-// logRetentionDays lists the retention periods that CloudWatch Logs offers.
 var logRetentionDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
 const (
@@ -157,7 +152,6 @@ func Table() []Setting {
 			Kind: rateKind("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
 		},
 		{
-			// For functions, the stack derives this limit from worstDay.
 			Variable: "VACANCY_BYTES", Functions: "agent message registry", Flag: "bytes", Commands: "serve", Default: "10:600",
 			Help: "KB that one address may send, per second and at once; the first KB of each request is free",
 			Kind: rateKind("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.ByteRate }),

@@ -1,8 +1,6 @@
-// Package snippet creates the instructions that a host gives to callers of a vacant: its address, a
-// command and complete programs.
-//
-// A snippet contains only the vacant's id, its name if the name is valid, and the URL of its host,
-// quoted for the language. It contains no other text of the vacant, because a person will run it.
+// Package snippet creates the instructions that a host gives to callers of a vacant. A person will
+// run a snippet, so it contains only the vacant's id, its valid name and the host's URL, quoted for
+// the language.
 package snippet
 
 import (
@@ -21,28 +19,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Handout contains the instructions for callers without an identity.
 type Handout struct {
-	// Address is the vacant's short URL. It ends with a slash, because some clients resolve paths
-	// against it. It is "" if the vacant has no public address.
+	// Address is the vacant's short URL, or "". It ends with a slash, because some clients resolve
+	// paths against it.
 	Address string `json:"address,omitempty"`
-	// Curl is a shell command that calls the vacant, or "" if the vacant answers only signed calls.
+	// Curl is "" if the vacant answers only signed calls.
 	Curl string `json:"curl,omitempty"`
 
-	name   string // name of the vacant, or its id if the name is invalid
+	name   string // id if the vacant's name is invalid
 	keyUse KeyUse
 }
 
-// KeyUse specifies whether callers without an identity need a key of an account.
 type KeyUse uint8
 
 const (
-	KeyNotNeeded KeyUse = iota // calls are free
-	KeyOptional                // a limited number of calls is free; further calls need a key
-	KeyRequired                // calls without a key are refused
+	KeyNotNeeded KeyUse = iota
+	KeyOptional         // a limited number of calls is free
+	KeyRequired
 )
 
-// KeyEnv is the environment variable that contains an account key.
 const KeyEnv = "VACANCY_KEY"
 
 func HandoutForCard(host, name string, c *agents.Card) Handout {
@@ -56,8 +51,7 @@ func HandoutForCard(host, name string, c *agents.Card) Handout {
 	return NewHandout(host, name, c.VacantID, use, c.RequiresSignature)
 }
 
-// curlPrefix is the start of a curl command that prints the answer and a newline. The body of an
-// answer is exactly the vacant's text, which may lack a final newline.
+// The answer may lack a final newline, so curl prints one.
 const curlPrefix = `curl -w '\n' `
 
 func CurlCommand(url string) string { return curlPrefix + "-d hi " + ShellWord(url) }
@@ -79,15 +73,12 @@ func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) 
 	return h
 }
 
-// NameOrID returns the vacant's name if it is valid, or otherwise its id. Address ends with the
-// same string and a slash.
 func (h Handout) NameOrID() string { return h.name }
 
 func (h Handout) Key() KeyUse { return h.keyUse }
 
 func (h Handout) TextURL() string { return h.Address + "text" }
 
-// Lines returns the handout for people: a sentence with the address, and the command.
 func (h Handout) Lines() (lines []string) {
 	if h.Address == "" {
 		return nil
@@ -112,14 +103,11 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// Language is a programming language or client for which Program creates a program.
 type Language struct {
 	Name string
-	// Install is the command that installs the program's dependencies, in the versions with which
-	// tests/interop runs the program. It is "curl" for curl, and "" for the configuration of an MCP
-	// client.
+	// Install is the command that installs the program's dependencies, or "".
 	Install         string
-	runInstructions string // instructions to save and run the program
+	runInstructions string
 	quote           func(string) string
 }
 
@@ -141,9 +129,8 @@ var programFiles embed.FS
 
 var programs = template.Must(template.ParseFS(programFiles, "programs/*"))
 
-// Program returns a program that calls the vacant of a handout. Programs always use the key in
-// KeyEnv, because the vacant may get a price later. The configuration of an MCP client uses the key
-// only if calls cost money, because some clients fail if a variable is not set.
+// Program returns a program that calls the vacant of a handout. Some MCP clients fail if a variable
+// is not set, so their configuration uses KeyEnv only if calls cost money.
 func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string

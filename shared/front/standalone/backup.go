@@ -21,22 +21,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/files"
 )
 
-// A backup is a tar archive. It contains aboutFile, SealFile, DataFile, the blobs, and endFile,
-// which shows that the backup is complete. Anyone who encrypts a backup must also authenticate it.
+// A backup is a tar archive of aboutFile, SealFile, DataFile, the blobs, and endFile, which shows
+// that the backup is complete. The archive has no signature, so use authenticated encryption to
+// protect it.
 const (
-	aboutFile = "backup.json"
-	endFile   = "end"
-	// snapshotFile is a copy of the data file that exists while a backup is written.
+	aboutFile    = "backup.json"
+	endFile      = "end"
 	snapshotFile = DataFile + ".backup"
-	// maxSmallFile limits the size of aboutFile and SealFile, in bytes.
 	maxSmallFile = 1 << 20
-	// blobPrefix is the prefix of the names of blobs, which are the sealed bytes of workspace
-	// files.
+	// blobPrefix precedes the key of a blob, which contains the sealed bytes of a workspace file.
 	blobPrefix = "files/"
-	// maxBlob limits a blob, in bytes.
-	maxBlob = 2 * workspace.MaxFile
-	// blobTimeout limits the time from the copy of the data file to the last blob. A replaced blob is
-	// deleted only after an hour, so every blob to which the copy refers still exists.
+	maxBlob    = 2 * workspace.MaxFile
+	// A replaced blob is deleted only after an hour. Therefore every blob to which the copied data
+	// file refers still exists during blobTimeout.
 	blobTimeout = 55 * time.Minute
 
 	backupFormat = 1
@@ -49,9 +46,8 @@ type BackupInfo struct {
 	Version   string    `json:"version"`
 }
 
-// serveBackup serves POST /v1/admin/backup: a backup of the running host. The backup contains the
-// host's keys, so only the operator of the machine may have it. Only one backup is written at a
-// time, because each needs snapshotFile until its end. A second request is refused with Conflict.
+// serveBackup serves POST /v1/admin/backup. The backup contains the host's keys, so only the
+// operator of the machine may have it.
 func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	if !h.backupMu.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is in progress; try again when it is complete"))
@@ -59,7 +55,7 @@ func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.backupMu.Unlock()
 	path := filepath.Join(h.config.Dir, snapshotFile)
-	err := os.Remove(path) // remains of a process that was killed
+	err := os.Remove(path) // left by a process that was killed
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		err = problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
 	} else {
@@ -73,7 +69,6 @@ func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.Header().Set("Cache-Control", "no-store")
 	if err := h.writeBackup(r.Context(), w, path); err != nil {
-		// The client receives an archive without its end.
 		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
 		panic(http.ErrAbortHandler)
 	}
@@ -121,8 +116,8 @@ func (h *Host) writeBackup(ctx context.Context, dst io.Writer, dataPath string) 
 			return err
 		}
 	}
-	// The blobs are listed after the data file was copied, so they include every blob that the copy
-	// refers to.
+	// The blobs are listed after the data file was copied, so the list includes every blob to which
+	// the copy refers.
 	if err := h.writeBlobs(ctx, add); err != nil {
 		return err
 	}
@@ -141,7 +136,7 @@ func (h *Host) writeBlobs(ctx context.Context, addFile func(name string, size in
 		}
 		object, err := h.blobs.Get(ctx, b.Key)
 		if errors.Is(err, blob.ErrAbsent) {
-			continue // no file has used the blob for an hour
+			continue // unused for an hour, and deleted since then
 		}
 		if err == nil {
 			err = errors.Join(addFile(blobPrefix+b.Key, object.Size, object.Body), object.Body.Close())
@@ -199,7 +194,7 @@ func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
 }
 
 // unpackBlob stores a blob of a backup. It checks the blob's key, so a backup cannot write outside
-// of the directory.
+// of dir.
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
 	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.BlobPrefix) || blob.CheckKey(key) != nil {
@@ -241,7 +236,6 @@ func unpackFile(r io.Reader, path string) (err error) {
 	return nil
 }
 
-// errorRecorder records write errors, to distinguish them from read errors.
 type errorRecorder struct {
 	w   io.Writer
 	err error

@@ -9,14 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ClockHeader sets the clock of a host with Config.TestClock, for this request and all later ones.
-// Its value is a time such as 2026-11-24T12:00:00Z.
+// ClockHeader sets the host's clock for the request and all later ones if Config.TestClock is set.
 const ClockHeader = "X-Dev-Now"
 
-// testClock is a clock that requests can set. It continues to run from the set time.
 type testClock struct {
 	realNow func() time.Time
-	offset  atomic.Int64 // offset in nanoseconds
+	offset  atomic.Int64 // in nanoseconds
 }
 
 func (c *testClock) Now() time.Time { return c.realNow().Add(time.Duration(c.offset.Load())) }

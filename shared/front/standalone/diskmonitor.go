@@ -12,24 +12,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MinFreeBytes returns the free space below which public writes are refused on a disk of the given
-// size. It is 1 GiB, or 5 % of a small disk, or zero if the size is unknown. The remaining space is
-// for the operator, the deletion of expired data and running calls.
+// MinFreeBytes returns the free space below which a host refuses public writes on a disk of the
+// given size.
 func MinFreeBytes(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
-// spaceCheckInterval is the time for which a check of the disk is cached. A host writes at most
-// about 100 MB in this time, which fits into the reserve of MinFreeBytes.
+// A host writes at most about 100 MB in this interval, which fits into the reserve of MinFreeBytes.
 const spaceCheckInterval = 5 * time.Second
 
-// diskMonitor watches the free space of the data directory's disk.
 type diskMonitor struct {
 	measure func() (free, size int64)
 	now     func() time.Time
 
 	mu        sync.Mutex
-	lastCheck time.Time // time of the last check, or zero
-	freeBytes int64     // free bytes at the last check
-	isLow     bool      // freeBytes is less than MinFreeBytes
+	lastCheck time.Time
+	freeBytes int64
+	isLow     bool
 }
 
 func (d *diskMonitor) check() error {
@@ -45,7 +42,6 @@ func (d *diskMonitor) check() error {
 	return problem.New(problem.Unavailable, "the disk of the host's data has only %d MB left", d.freeBytes>>20)
 }
 
-// retryAfterSeconds is the Retry-After value in seconds for refused writes.
 const retryAfterSeconds = 60
 
 // refuseWrites refuses requests that may write while the disk has too little space. It accepts

@@ -4,8 +4,8 @@ package standalone
 
 import "syscall"
 
-// Disk returns the space on dir's disk that is available to this user, and the size of the disk, in
-// bytes. Both are negative if they are unknown.
+// Disk returns the free space and the size of dir's disk in bytes. Both are negative if they are
+// unknown.
 func Disk(dir string) (free, size int64) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// HealthPath and ReadyPath are for monitors and load balancers. They are answered for any Host
-// header, because load balancers may send an IP address.
+// HealthPath and ReadyPath are answered for any Host header, because load balancers may send an IP
+// address.
 const (
 	HealthPath = "/health"
 	ReadyPath  = "/ready"
@@ -30,9 +30,6 @@ type healthStatus struct {
 //
 //	GET /health   200 while the process serves
 //	GET /ready    200 if CheckReady succeeds, otherwise 503
-//
-// A host with a single vacant answers /health as the reference implementation does, with the
-// vacant's name and state (PROTOCOL §6.1).
 func (h *Host) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -60,9 +57,8 @@ func (h *Host) withHealth(next http.Handler) http.Handler {
 	})
 }
 
-// CheckReady returns an error unless the store answers and accepts writes, the disk has space for
-// public writes, and the host can open its keys. It opens the key of the host's own identity, and
-// creates that key on a new host.
+// CheckReady returns an error unless the store answers and accepts writes, the disk has space, and
+// the host can open its keys.
 func (h *Host) CheckReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -84,18 +80,16 @@ func (h *Host) CheckReady(ctx context.Context) error {
 	return nil
 }
 
-// writeProbeInterval is the time for which the result of a test write is cached, because anyone may
-// request ReadyPath.
+// Anyone may request ReadyPath, so the result of a test write is cached for this interval.
 const writeProbeInterval = 10 * time.Second
 
-// writeProbe checks whether the store accepts writes.
 type writeProbe struct {
 	store.Updater
 	now func() time.Time
 
 	mu        sync.Mutex
-	lastProbe time.Time // time of the last test write, or zero
-	lastErr   error     // result of the last test write
+	lastProbe time.Time
+	lastErr   error
 }
 
 func (w *writeProbe) check(ctx context.Context) error {

@@ -19,17 +19,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// journalDir is the folder of a host's log in its data directory. It contains a file of JSON lines
-// for each UTC day. The log contains the causes of failed calls. A cause may quote an agent's text,
-// so the file of a day is deleted when the host's texts of that day become unreadable.
+// journalDir contains a file of JSON lines for each UTC day. The log may quote texts of agents, so
+// the file of a day is deleted when the host's texts of that day become unreadable.
 const journalDir = "journal"
 
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushDelay limits how long a line stays in memory. A crash loses the lines in memory.
-	flushDelay = 10 * time.Millisecond
-	// maxDayBytes limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
+	flushDelay    = 10 * time.Millisecond
+	// maxDayBytes prevents a flood of calls from filling the disk.
 	maxDayBytes = 256 << 20
 )
 
@@ -37,17 +35,17 @@ const (
 type Journal struct {
 	dir         string
 	now         func() time.Time
-	maxDayBytes int64 // the constant maxDayBytes, except in tests
+	maxDayBytes int64
 
 	mu         sync.Mutex
 	buf        bytes.Buffer
 	flushTimer *time.Timer
 	file       *os.File
 	day        string
-	dayStart   time.Time // start of day
+	dayStart   time.Time
 	fileSize   int64
 	shares     journalShares // bytes per sender on day
-	err        error         // last write error; the host continues without a journal
+	err        error
 }
 
 func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
@@ -61,13 +59,13 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 }
 
 func (j *Journal) Write(line []byte) (int, error) {
-	// A full disk must not stop the host, so write errors are returned only by Close.
+	// A full disk must not stop the host, so only Close returns write errors.
 	j.writeLine(line, failureLine, "")
 	return len(line), nil
 }
 
-// writeLine writes a line, unless its kind or its sender has exhausted its share of the day's file.
-// senderID is the sender's id, or "" for lines of the host itself.
+// writeLine drops a line whose kind or sender has exhausted its share of the day's file. senderID
+// is "" for lines of the host itself.
 func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,7 +77,6 @@ func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 		j.buf.Write(line)
 	}
 	if warning != "" {
-		// Writing to memory cannot fail.
 		_ = slog.NewJSONHandler(&j.buf, nil).Handle(context.Background(), slog.NewRecord(j.now(), slog.LevelWarn, warning, 0))
 	}
 	if j.buf.Len() == 0 {
@@ -95,7 +92,6 @@ func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 }
 
 func (j *Journal) startDay(now time.Time) {
-	// The buffer belongs to the previous day.
 	if j.buf.Len() > 0 {
 		j.flushBuffer()
 	}
@@ -181,17 +177,17 @@ func journalDays(dir string) ([]string, error) {
 	return days, nil
 }
 
-// JournalReader reads the journal of a data directory, even while a host writes it. It is for use
-// by one goroutine.
+// JournalReader reads the journal of a data directory, even while a host writes it. It is not safe
+// for concurrent use.
 type JournalReader struct {
 	dir         string
-	day         string // day of file
+	day         string
 	file        *os.File
-	partialLine []byte // start of an incomplete line
+	partialLine []byte
 }
 
-// OpenJournalReader returns a reader that begins with the file of a day. The error is NotFound if
-// no host has written a journal.
+// OpenJournalReader returns a reader that begins with the file of firstDay. The error is of kind
+// NotFound if the directory has no journal.
 func OpenJournalReader(dir string, firstDay time.Time) (*JournalReader, error) {
 	path := filepath.Join(dir, journalDir)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +196,6 @@ func OpenJournalReader(dir string, firstDay time.Time) (*JournalReader, error) {
 	return &JournalReader{dir: path, day: firstDay.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
 }
 
-// ReadNewLines calls fn with each line that was completed since the last call.
 func (r *JournalReader) ReadNewLines(ctx context.Context, fn func(line []byte) error) error {
 	for {
 		if err := r.readFileLines(ctx, fn); err != nil {
@@ -225,7 +220,7 @@ func (r *JournalReader) ReadNewLines(ctx context.Context, fn func(line []byte) e
 		}
 		r.file, r.day, r.partialLine = file, days[nextIndex], nil
 		if err != nil {
-			r.file = nil // the file was deleted
+			r.file = nil
 		}
 	}
 }

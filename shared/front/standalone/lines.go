@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// WithSender adds the sender of each request to its context. The journal limits the log lines of
-// each sender.
+// WithSender adds the sender of each request to its context, because the journal limits the lines
+// of each sender.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sender := obs.Sender{ID: caller.RateLimitPrefix(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
@@ -21,7 +21,7 @@ func WithSender(next http.Handler) http.Handler {
 	})
 }
 
-// lineKind is a kind of line. The fuller the file of a day, the fewer kinds the journal accepts.
+// The fuller the file of a day, the fewer kinds of lines the journal accepts.
 type lineKind int
 
 const (
@@ -30,39 +30,35 @@ const (
 	failureLine                 // failure, or line of the host itself
 )
 
-// lineLimits contains the limit of each kind of line. The journal accepts a kind until the day's
-// file has reached a fraction of its maximum size.
 var lineLimits = [...]struct {
-	part    float64 // fraction of the maximum size
-	dropped string  // warning when the first line of the kind is dropped
+	part    float64 // fraction of the file's maximum size
+	dropped string
 }{
 	guestLine:   {1. / 2, "the journal records no more answered requests of guests today, because it is half full"},
 	requestLine: {3. / 4, "the journal records only failures today, because it is three quarters full"},
 	failureLine: {1, "the journal records nothing more today, because it is full"},
 }
 
-// Fractions of the maximum size of a day's file that one sender may use for failures and for other
-// lines. The limit of failures leaves space for the failures of other senders.
+// One sender may use senderFraction of the day's file, and in addition failureFraction for
+// failures.
 const (
 	senderFraction  = 1. / 16
 	failureFraction = 1. / 64
 )
 
-// senderCounters is the number of counters. A keyed hash maps senders to counters, so a flood of
-// addresses uses no additional memory.
+// A keyed hash maps senders to a fixed number of counters, so a flood of addresses uses no
+// additional memory.
 const senderCounters = 1 << 14
 
-// journalShares counts the bytes of a day by sender.
 type journalShares struct {
 	seed         maphash.Seed
-	otherBytes   [senderCounters]int64 // bytes of lines other than failures
-	failureBytes [senderCounters]int64 // bytes of failures
-	droppedKinds [len(lineLimits)]bool // kinds of which a line was dropped
+	otherBytes   [senderCounters]int64
+	failureBytes [senderCounters]int64
+	droppedKinds [len(lineLimits)]bool
 }
 
-// accept reports whether the journal accepts a line of the given length, and counts it for its
-// sender. fileSize is the current size of the day's file, and maxBytes is its limit. accept returns
-// a warning for the first line of a kind or sender that is dropped.
+// accept reports whether the journal accepts a line. It returns a warning for the first dropped
+// line of a kind or sender.
 func (s *journalShares) accept(lineBytes, fileSize, maxBytes int64, kind lineKind, senderID string) (accepted bool, warning string) {
 	if float64(fileSize+lineBytes) > lineLimits[kind].part*float64(maxBytes) {
 		if !s.droppedKinds[kind] {
@@ -90,7 +86,6 @@ func (j *Journal) Handler() slog.Handler {
 	return &journalHandler{slog.NewJSONHandler(w, nil), w}
 }
 
-// lineWriter writes lines to the journal. journalHandler sets kind and senderID before each line.
 type lineWriter struct {
 	mu       sync.Mutex
 	kind     lineKind

@@ -22,9 +22,8 @@ import (
 
 // MemoryHost is a host in memory with one vacant. Its data are lost when it ends.
 type MemoryHost struct {
-	Listener   net.Listener // listener on loopback; Run closes it
+	Listener   net.Listener // loopback listener, which Run closes
 	VacantSpec vacants.CreateSpec
-	// Substrates are offered in addition to the host's own.
 	Substrates substrate.Kinds
 	setting.Host
 	Log *slog.Logger
@@ -65,7 +64,6 @@ func (s *MemoryHost) Run(ctx context.Context, ready func(vacants.Record) error) 
 		serveResult <- serve.Run(ctx, s.Log, call.GracePeriod, serve.Endpoint{Listener: s.Listener, Handler: handler})
 		cancel()
 	}()
-	// The listener is open, so ready may already send requests.
 	if err = ready(vacant); err != nil {
 		cancel()
 	}

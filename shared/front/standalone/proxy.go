@@ -18,11 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// BehindProxy sets RemoteAddr to the caller's address if the peer is a trusted proxy. The address
-// is the last one in X-Forwarded-For that is not a trusted proxy. Earlier addresses may be forged
-// by the caller. If requireHTTPS is true, BehindProxy refuses requests that reached a trusted proxy
-// by plain http (X-Forwarded-Proto). It ignores both headers if the peer is not trusted, and never
-// passes them to the next handler.
+// BehindProxy sets RemoteAddr to the caller's address if the peer is a trusted proxy: the last
+// address in X-Forwarded-For that is not a trusted proxy. Callers can forge earlier addresses. If
+// requireHTTPS is true, BehindProxy refuses requests that reached a trusted proxy by plain http.
 func BehindProxy(trusted []netip.Prefix, requireHTTPS bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
@@ -65,8 +63,8 @@ func isTrusted(trusted []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ParseBaseURL parses the URL at which callers reach a host, and removes trailing slashes. The URL
-// must be https://HOST without a path, or http://HOST if HOST is this machine.
+// ParseBaseURL parses the URL at which callers reach a host. The URL must be https://HOST without a
+// path, or http://HOST if HOST is this machine.
 func ParseBaseURL(s string) (base *url.URL, ok bool) {
 	u, err := url.Parse(strings.TrimRight(s, "/"))
 	if err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil || u.Opaque != "" {
@@ -79,9 +77,8 @@ func EdgeLimits(h setting.Host, now func() time.Time) edge.Config {
 	return edge.Config{RequestRate: h.Rate, PairRate: h.PairRate, BodyRate: h.ByteRate, Now: now}
 }
 
-// Guard limits the requests of each address and refuses requests whose Host header is not the host
-// of base. If base is on this machine, it accepts all loopback names in the Host header, and
-// refuses requests of web pages whose origin is neither base's nor in allowed.
+// Guard limits the requests of each address and refuses requests for another Host. If base is on
+// this machine, Guard also refuses web pages of other origins that are not in allowed.
 func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {
@@ -92,8 +89,8 @@ func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handle
 }
 
 // RequireHost refuses requests to any Host other than base's. Otherwise the owner of another host
-// name could point that name at this host, and browsers and caches would attribute the answers to
-// the other name. HealthPath and ReadyPath are always answered.
+// name could point that name at this host, and browsers would attribute the answers to the other
+// name.
 func RequireHost(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
 	defaultPort := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]

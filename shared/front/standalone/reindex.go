@@ -16,11 +16,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// searchState contains the search service of a running host and the index that Reindex can replace.
 type searchState struct {
-	rebuildMu sync.Mutex // locked while the index is rebuilt
+	rebuildMu sync.Mutex
 	mu        sync.Mutex
-	searcher  *serve.Search          // search service; nil until the host runs
+	searcher  *serve.Search          // nil until the host runs
 	index     *search.SwappableIndex // nil if the index is not in the data directory
 }
 
@@ -61,7 +60,6 @@ func (h *Host) Reindex(ctx context.Context) (result admin.Reindexed, err error) 
 func newIndexPath(path string) string { return path + ".new" }
 
 func BuildIndex(ctx context.Context, path string, feed live.ChangeFeed, now func() time.Time, report func(live.Progress)) error {
-	// SwapIndex moves the complete index from this path to its final one.
 	newPath := newIndexPath(path)
 	if err := os.RemoveAll(newPath); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s, left over from an interrupted run, cannot be removed", newPath)
@@ -77,8 +75,8 @@ func BuildIndex(ctx context.Context, path string, feed live.ChangeFeed, now func
 	return nil
 }
 
-// SwapIndex replaces the index in path by the index that BuildIndex built. If the process crashes
-// before the rename, the index is missing, and the next start builds one.
+// SwapIndex replaces the index in path by the index that BuildIndex built. If the process dies
+// before the rename, the index is missing, and the next start builds it.
 func SwapIndex(path string) error {
 	if err := errors.Join(os.RemoveAll(path), os.Rename(newIndexPath(path), path)); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be replaced", path)

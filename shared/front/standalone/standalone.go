@@ -1,9 +1,6 @@
 // Package standalone runs a host in one process with a data directory, which contains its data
 // file, the key that seals its secrets, its search index, its log and the socket of its operator.
-// `vacancy dev`, `vacancy serve` and package agent use this package.
-//
-// Only one process at a time uses a data directory. The public listener serves only the admin
-// routes that the documentation of package serve lists. Every accepted call is answered or voided
+// Only one process at a time uses a data directory. Every accepted call is answered or voided
 // (ended without an answer) before Run returns or after the next start.
 package standalone
 
@@ -56,51 +53,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// Files of a data directory, which also contains the admin socket.
 const (
 	DataFile = "vacancy.db"
 	SealFile = "seal.key"
 	// SearchDir contains the search index, which can be rebuilt from the data file.
 	SearchDir = "search"
-	// FilesDir contains the sealed bytes of the files in workspaces.
-	FilesDir = "files"
-	// ExportDir contains the usage of each account and day as JSON lines and CSV.
+	FilesDir  = "files"
 	ExportDir = "exports"
-	// urlFile contains the base URL of the last run, for commands that open the data file while no
-	// host runs.
-	urlFile = "url"
+	urlFile   = "url"
 )
 
-// DefaultURL is the base URL for a data directory in which no host has run yet.
 const DefaultURL = "http://127.0.0.1:8080"
 
 // Config configures a Host. Dir, Log, Now and Rand are required.
 type Config struct {
 	setting.Host
-	Dir string // created if it does not exist
-	URL string // base URL at which callers reach the host; "" means the URL of the last run
-	// AllowLoopback and OwnMachine specify whose URLs may point to loopback (serve.Config).
+	Dir                       string // created if it does not exist
+	URL                       string // "" means the URL of the last run
 	AllowLoopback, OwnMachine bool
-	// Substrates are offered in addition to echo and http.
-	Substrates substrate.Kinds
-	// AllowNew allows a new host in a directory whose data file is missing or empty, even if another
-	// host has run in the directory.
+	Substrates                substrate.Kinds
+	// AllowNew allows a new host in a directory whose data file is missing, even if another host
+	// has run there.
 	AllowNew bool
-	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. SkipCopy
-	// upgrades without a copy of the data file, for callers that have another copy.
+	// NoUpgrade makes Open refuse data of an earlier program. SkipCopy upgrades without a copy of
+	// the data file.
 	NoUpgrade, SkipCopy bool
-	// OnUpgrade, if set, is called at the start, during and at the end of an upgrade. Calls may be
-	// concurrent.
+	// OnUpgrade may be nil. It may be called concurrently.
 	OnUpgrade func(UpgradeProgress)
-	// WrapStore, if set, wraps the data file, and WrapBlobs wraps the files of workspaces.
+	// WrapStore wraps the data file, and WrapBlobs wraps the files of workspaces. Both may be nil.
 	WrapStore func(store.Store) store.Store
 	WrapBlobs func(blob.Blobs) blob.Blobs
-	// Disk returns the free space and the size of a directory's disk. The default is the function
-	// Disk.
-	Disk func(dir string) (free, size int64)
-	// TestClock allows requests to set the clock of the host by ClockHeader.
+	Disk      func(dir string) (free, size int64)
 	TestClock bool
-	Version   string // version of Vacancy, for GET /v1/admin/host
+	Version   string
 	Log       *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // safe for concurrent use
@@ -111,7 +96,7 @@ type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
-	blobs     blob.Blobs // blobs of files in workspaces
+	blobs     blob.Blobs
 	clock     *testClock // nil if the machine's clock is used
 	config    Config
 	startedAt time.Time
@@ -141,7 +126,6 @@ func Open(c Config) (*Host, error) {
 	if measureDisk == nil {
 		measureDisk = Disk
 	}
-	// Data of an earlier program are upgraded first.
 	u := upgrader{config: &c, path: path, freeBytes: func() int64 { free, _ := measureDisk(c.Dir); return free }}
 	file, err := u.open(vault)
 	if err != nil {
@@ -193,8 +177,6 @@ func Open(c Config) (*Host, error) {
 	return host, nil
 }
 
-// SubstrateKinds returns the sorted kinds of substrates for vacants of a local host, except the
-// kind for conformance tests.
 func SubstrateKinds() []string {
 	names := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock, substrate.KindWorker}
 	for kind := range clientKinds(nil) { // the nil client is not used, because no substrate is opened
@@ -220,8 +202,6 @@ func (h *Host) Close() error {
 	return h.Store.Close()
 }
 
-// checkFiles returns an error if a new host would start in a directory that contains parts of an
-// old one.
 func (c *Config) checkFiles(path, sealPath string) error {
 	info, err := os.Stat(path)
 	hasData := err == nil && info.Size() > 0
@@ -238,9 +218,7 @@ func (c *Config) checkFiles(path, sealPath string) error {
 	return nil
 }
 
-// IsEmpty reports whether a data directory contains no data: the data file is missing, or a failed
-// command has left a file without rows and documents. A file that cannot be read is not considered
-// empty.
+// IsEmpty reports whether the data file is missing, or contains neither rows nor documents.
 func IsEmpty(ctx context.Context, dir string) bool {
 	path := filepath.Join(dir, DataFile)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
@@ -267,33 +245,26 @@ func FileExists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// foldTimeout limits the time of the last fold of usage when a host shuts down.
 const foldTimeout = 5 * time.Second
 
-// gcPercent lets the heap, which is a few megabytes, grow to five times the live data. In
-// measurements, this saved a tenth of the CPU time per call at the cost of 15 MB of memory.
+// The live data are only a few megabytes. In measurements, this value saved a tenth of the CPU time
+// per call at the cost of 15 MB of memory.
 const gcPercent = 400
 
-// memoryLimit is the heap size above which the garbage collector runs more often instead of using
-// more memory. A thousand concurrent streams stay below 300 MB, including the pages of the data
-// file.
+// Above memoryLimit, the garbage collector runs more often. A thousand concurrent streams use less
+// than 300 MB, including the pages of the data file.
 const memoryLimit = 192 << 20
 
-// RunConfig configures a running host.
 type RunConfig struct {
-	// Public is the public listener. Run closes it.
-	Public net.Listener
-	// WrapPublic, if set, wraps the handler of the public listener, for example to limit senders and
-	// their requests.
+	// Run closes Public.
+	Public     net.Listener
 	WrapPublic func(http.Handler) http.Handler
-	// Index is the search index. If Index is nil, the host stores an index in the data directory.
-	Index search.Index
-	// Witnesses contains verifier keys of unregistered witnesses that may cosign the log.
+	// If Index is nil, the host stores an index in the data directory.
+	Index     search.Index
 	Witnesses []string
-	// Grace limits the wait for running calls at shutdown. Zero means enough time for the slowest
-	// call.
+	// Zero Grace means enough time for the slowest call.
 	Grace time.Duration
-	// WrapEndpoints, if set, wraps the public endpoint and the admin socket, in this order.
+	// WrapEndpoints may be nil. Its arguments are the public endpoint and the admin socket.
 	WrapEndpoints func(...serve.Endpoint) []serve.Endpoint
 }
 
@@ -359,7 +330,6 @@ func (h *Host) Run(ctx context.Context, r RunConfig, ready func(context.Context)
 	if r.WrapEndpoints != nil {
 		endpoints = r.WrapEndpoints(endpoints...)
 	}
-	// The run ends when the caller cancels it or a listener fails.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	serveResult := make(chan error, 1)
@@ -381,7 +351,6 @@ func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.
 		<-ctx.Done()
 		h.Workers.Drain()
 	})
-	// The index is updated now, so that the first search need not do it.
 	wg.Go(func() {
 		if err := searcher.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
@@ -402,15 +371,13 @@ func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.
 			wg.Go(func() { job.Loop(ctx, h.config.Log) })
 		}
 	}
-	// The channel is closed when all background work has ended.
 	workDone := make(chan struct{})
 	go func() { defer close(workDone); wg.Wait() }()
 	return workDone
 }
 
-// finishWork waits for background work, but not longer than grace. Work that is still running then
-// fails as in a crash. finishWork also folds the rows of the last second into usage, so that usage
-// is complete while no host runs.
+// finishWork waits up to grace for background work. It then folds the last rows, so that usage is
+// complete while no host runs.
 func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
@@ -426,9 +393,8 @@ func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace t
 	}
 }
 
-// applyURL stores the base URL for loadLastURL, and signs those cards again that contain another
-// address. Errors are only logged, because loadLastURL is a convenience and fsck reports damaged
-// vacants.
+// applyURL stores the base URL, and signs the cards that contain another address again. It only
+// logs errors, because fsck reports damaged vacants.
 func (h *Host) applyURL(ctx context.Context) {
 	if h.config.URL != loadLastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {
@@ -444,8 +410,6 @@ func (h *Host) applyURL(ctx context.Context) {
 	}
 }
 
-// openIndex opens the index in a directory. It deletes a damaged index, or an index of another
-// format, and rebuilds it. No data are lost.
 func openIndex(dir string, log *slog.Logger) (*bleve.Index, error) {
 	index, err := bleve.Open(dir)
 	if !problem.Is(err, problem.Damaged) {

@@ -25,12 +25,11 @@ type CertFiles struct {
 	Now               func() time.Time
 
 	mu        sync.Mutex
-	lastCheck time.Time // time of the last check of the files
-	fileState string    // state of the files at the last reload
+	lastCheck time.Time
+	fileState string
 	current   *tls.Certificate
 }
 
-// certCheckInterval is the minimum interval between two checks of the files.
 const certCheckInterval = time.Second
 
 func (c *CertFiles) Config() (*tls.Config, error) {
@@ -44,8 +43,8 @@ func serverConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate}
 }
 
-// currentCertificate returns the current certificate. If changed files cannot be used, it logs an
-// error and returns the previous certificate.
+// If changed files cannot be used, currentCertificate logs an error and returns the previous
+// certificate.
 func (c *CertFiles) currentCertificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +68,6 @@ func (c *CertFiles) currentCertificate() *tls.Certificate {
 }
 
 func (c *CertFiles) readFileState() string {
-	// state changes whenever one of the files changes.
 	state := ""
 	for _, path := range []string{c.CertPath, c.KeyPath} {
 		info, err := os.Stat(path)
@@ -107,13 +105,10 @@ func (c *CertFiles) CheckHostname(host string) error {
 	return nil
 }
 
-// acmeDir is the folder of a data directory that contains certificates of an ACME authority.
 const acmeDir = "acme"
 
 // ACMEConfig returns the configuration of a server that gets its domain's certificate from an ACME
-// authority, for example Let's Encrypt. The certificate is requested at the first connection, by
-// the challenge tls-alpn-01 on the same listener, and is stored in the data directory. client sends
-// the requests to the authority.
+// authority, for example Let's Encrypt, at the first connection.
 func ACMEConfig(dir, domain, directoryURL string, client *http.Client) *tls.Config {
 	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(filepath.Join(dir, acmeDir)), HostPolicy: autocert.HostWhitelist(domain),

@@ -21,24 +21,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// UpgradeProgress is the progress of an upgrade of a data directory.
 type UpgradeProgress struct {
 	From DataVersion
-	// CopyPath is the path of the copy of the data file. It is "" if this upgrade made no copy, for
-	// example because it continues an interrupted upgrade.
+	// CopyPath is "" if this upgrade made no copy of the data file.
 	CopyPath string
-	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at the
-	// start and at the end. VisitedCount is the number of items of the part that were visited.
+	// Step names the part that is being upgraded.
 	Step         string
 	VisitedCount int
-	// Duration is the duration of the complete upgrade. It is set at the end.
-	Duration time.Duration
+	Duration     time.Duration
 }
 
 type DataVersion struct {
 	Format int // layout of the data file, or -1 if the file is empty
-	// Documents is the version of the documents. It is zero if the file has another format than
-	// this program writes.
+	// Documents is zero if this program cannot read the file's format.
 	Documents int
 }
 
@@ -57,17 +52,15 @@ func (v DataVersion) String() string {
 
 type DataInfo struct {
 	DataVersion
-	Interrupted bool // an upgrade is incomplete
+	Interrupted bool
 	Size        int64
-	// Last is the last upgrade or the creation of the host, or nil if it is unknown.
-	Last *upgrade.Version
+	Last        *upgrade.Version
 }
 
 func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentVersion() && !i.Interrupted }
 
 func (i *DataInfo) UpgradeMessage() string {
 	current := CurrentVersion()
-	// No message is needed if the data need no upgrade.
 	switch {
 	case i.Format < 0 || i.IsCurrent():
 		return ""
@@ -121,12 +114,11 @@ type upgrader struct {
 	config    *Config
 	path      string
 	freeBytes func() int64
-	startedAt time.Time       // zero unless this process upgrades
-	progress  UpgradeProgress // current progress
+	startedAt time.Time // zero unless this process upgrades
+	progress  UpgradeProgress
 }
 
 func (u *upgrader) open(vault custody.Vault) (*bolt.Store, error) {
-	// A new file gets the current version. Data of an earlier program are upgraded.
 	o := bolt.Options{}
 	if !u.config.NoUpgrade {
 		o.Upgrade = &bolt.Upgrade{
@@ -156,7 +148,6 @@ func (u *upgrader) reportProgress(t UpgradeProgress) {
 func (u *upgrader) startUpgrade(from DataVersion) (err error) {
 	u.startedAt, u.progress.From = time.Now(), from
 	if !u.config.SkipCopy {
-		// The copy is made before the first change.
 		if u.progress.CopyPath, err = u.copyDataFile(from.Format); err != nil {
 			return err
 		}
@@ -194,8 +185,8 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	switch {
 	case empty:
 		version, err = upgrade.InitVersion(ctx, data)
-	// The documents are already current, because an earlier process crashed after it had upgraded
-	// or created them.
+	// The documents are current, because an earlier process crashed after it had upgraded or
+	// created them.
 	case version.Version == upgrade.CurrentVersion:
 	case c.NoUpgrade:
 		return bolt.NewOldFormatError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, version.Version, upgrade.CurrentVersion)
@@ -230,11 +221,9 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	return nil
 }
 
-// extraSpace is the disk space that an upgrade needs in addition to the copy.
 const extraSpace = 64 << 20
 
-// copyDataFile copies the data file to a file whose name contains the format. This process must
-// hold the lock of the data file. An incomplete copy has another name.
+// The caller must hold the lock of the data file.
 func (u *upgrader) copyDataFile(format int) (string, error) {
 	target := fmt.Sprintf("%s.format%d", u.path, format)
 	for n := 2; FileExists(target); n++ {

@@ -1,12 +1,6 @@
 // Package tamper watches the DynamoDB stream of the table of rows. Rows are written only once, so
-// every change or removal is unauthorized. The package logs it and counts it in a metric with an
-// alarm. The command verify finds the consequences of the change. The package also counts canaries,
-// which are rows that are written only to test the detection. If no canaries arrive, another
-// alarm reports that the rows are not watched.
-//
-// An unusual record is reported like a changed row. It does not make the function fail, because a
-// failure would block the records that follow. The function fails only if a log line cannot be
-// written.
+// it reports every change or removal. It counts canaries, which test the detection. An unusual
+// record does not make the function fail, because a failure would block the records that follow.
 package tamper
 
 import (
@@ -22,17 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// TamperedMetric counts changed and removed rows. If no row was changed or removed, it has no data
-// points. CanaryMetric counts canaries, which shows that the rows are watched.
 const (
 	TamperedMetric = "tampered"
 	CanaryMetric   = "canaries"
 )
 
-// CanaryKey is the partition key of canaries as it appears in stream records.
 var CanaryKey = base64.StdEncoding.EncodeToString([]byte(canary.Stream()))
 
-// Watcher reports tampered rows and canaries.
 type Watcher struct {
 	handler slog.Handler
 	now     func() time.Time
@@ -40,8 +30,6 @@ type Watcher struct {
 
 func New(handler slog.Handler, now func() time.Time) *Watcher { return &Watcher{handler, now} }
 
-// event contains the used members of a DynamoDB stream event. A member of an unexpected type stays
-// empty.
 type event struct{ Records []json.RawMessage }
 
 type record struct {
@@ -54,9 +42,7 @@ type record struct {
 	}
 }
 
-// Check reports each row that was changed or removed according to an event, and returns their
-// number. An event or record that cannot be parsed counts as one, because its content was not
-// checked.
+// Check returns the number of tampered or unreadable rows.
 func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err error) {
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil || e.Records == nil {
@@ -64,9 +50,8 @@ func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err erro
 	}
 	for _, raw := range e.Records {
 		var r record
-		// An unusual record is decoded as far as possible and reported.
 		_ = json.Unmarshal(raw, &r)
-		if r.EventName == "INSERT" { // the first write of a row is expected
+		if r.EventName == "INSERT" { // first write
 			if r.Dynamodb.Keys.PK.B == CanaryKey {
 				if err := w.writeLine(ctx, slog.LevelInfo, "a canary was seen", CanaryMetric); err != nil {
 					return tampered, err
@@ -83,7 +68,6 @@ func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err erro
 }
 
 func recordAttrs(r *record) []slog.Attr {
-	// `vacancy chain` and verify use these attributes to find the row.
 	name := truncate(r.EventName)
 	if name == "" {
 		name = "unreadable"
@@ -95,7 +79,6 @@ func recordAttrs(r *record) []slog.Attr {
 	return []slog.Attr{slog.String("event", name), slog.String("stream", stream), slog.String("position", truncate(r.Dynamodb.Keys.SK.N))}
 }
 
-// truncate limits a value of an unusual record. A stream's name has at most 136 hexadecimal digits.
 func truncate(s string) string { return s[:min(len(s), 136)] }
 
 func (w *Watcher) reportTampering(ctx context.Context, attrs ...slog.Attr) error {

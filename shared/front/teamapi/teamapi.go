@@ -1,6 +1,5 @@
 // Package teamapi is the HTTP API for teams of agents. The operator uses it below /v1/admin, and
-// account keys with the scope agents use it at /v1/tasks and /v1/agents. Handler also serves the
-// API for files of package workspaceapi.
+// account keys with the scope agents use it at /v1/tasks and /v1/agents.
 package teamapi
 
 import (
@@ -28,7 +27,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Paths of the API for account keys.
+// Paths for account keys.
 const (
 	TasksPath  = "/v1/tasks"
 	AgentsPath = "/v1/agents"
@@ -43,8 +42,7 @@ func IsPath(path string) bool {
 	return false
 }
 
-// SetResultPath sets the path of the complete response of a task. The path depends on whether the
-// operator or an account key reads it.
+// SetResultPath sets the path of a task's complete response.
 func SetResultPath(s *team.Status, isOperator bool) {
 	if s.Result == nil {
 		return
@@ -54,7 +52,7 @@ func SetResultPath(s *team.Status, isOperator bool) {
 	}
 }
 
-// MaxWait limits the seconds that a request may wait for the end of a turn.
+// MaxWait limits WaitSeconds.
 const MaxWait = 20
 
 const (
@@ -65,7 +63,6 @@ const (
 // Access admits keys with the scope agents. Operations that read tasks also require the scope read.
 var Access = billing.KeyRequirement{Scope: billing.ScopeAgents, AllowsTest: true, RequiresActive: true}
 
-// Requests and answers.
 type (
 	AgentRef struct {
 		Agent string `path:"agent"`
@@ -73,23 +70,22 @@ type (
 	TaskRef struct {
 		ID string `path:"id"`
 	}
-	// ShowTaskRequest requests a task. WaitSeconds is the maximum time to wait for the end of its
-	// turn, in seconds. If Steps is true, the answer includes its steps.
+	// ShowTaskRequest requests a task. WaitSeconds is how long the request may wait for the end of
+	// the turn.
 	ShowTaskRequest struct {
 		TaskRef
 		WaitSeconds uint64 `query:"wait"`
 		Steps       bool   `query:"steps"`
 	}
-	// TaskList selects tasks. State is the name of a state, for example working. An empty State or
-	// Agent selects all tasks.
+	// TaskList selects tasks. An empty State or Agent selects all tasks.
 	TaskList struct {
 		State  string `query:"state"`
 		Agent  string `query:"agent"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// DispatchRequest is a request to dispatch a task. If the request is repeated with the same key,
-	// the answer describes the existing task.
+	// DispatchRequest dispatches a task. A request that is repeated with the same key returns the
+	// existing task.
 	DispatchRequest struct {
 		Key  string  `header:"Idempotency-Key"`
 		Body NewTask `body:"json"`
@@ -104,22 +100,20 @@ type (
 		Budget       *money.Amount `json:"budget,omitempty"` // micro-dollars
 		Effort       string        `json:"effort,omitempty"`
 		OutputFormat string        `json:"output_format,omitempty"`
-		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // used in addition to the agent's own
+		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // in addition to the agent's own
 	}
 	AnswerRequest struct {
 		TaskRef
 		Key  string `header:"Idempotency-Key"`
 		Body Answer `body:"json"`
 	}
-	// Answer contains the answer to a task's question.
 	Answer struct {
 		Text string `json:"text" canon:"required,min=1"`
 	}
 	Agents struct {
 		Agents []team.Agent `json:"agents"`
 	}
-	// Locks contains the locks that tasks hold, and the policies of the workspaces that have had a
-	// lock or a policy.
+	// Locks contains held locks and the policies of workspaces.
 	Locks struct {
 		Locks    []locks.Lock            `json:"locks"`
 		Count    int                     `json:"count"`
@@ -130,25 +124,22 @@ type (
 		Workspace string       `json:"workspace" canon:"required,min=1"`
 		Policy    locks.Policy `json:"policy" canon:"required,min=1"`
 	}
-	// LogRequest requests the events in a task's log that follow event After.
 	LogRequest struct {
 		TaskRef
 		After uint64 `query:"after"`
 	}
-	// Tasks is a page of tasks. Next is the cursor of the next page, or "".
 	Tasks struct {
 		Tasks []team.Status `json:"tasks"`
 		Next  string        `json:"next"`
 	}
 )
 
-// Task is the status of a task. Steps contains the thoughts and tool calls of the caller's own
-// agent.
+// Task is the status of a task. Steps is set for the caller's own agent.
 type Task struct {
 	team.Status
 	Steps []task.TraceEntry `json:"steps,omitempty"`
 
-	shouldRetry bool // the host cannot wait, so the client should retry
+	shouldRetry bool
 }
 
 func (t *Task) SetHeaders(h http.Header) int {
@@ -158,7 +149,6 @@ func (t *Task) SetHeaders(h http.Header) int {
 	return 0
 }
 
-// Operations of the API, each for the operator and for account keys.
 var (
 	ListAgents = newTwin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
 	ShowAgent  = newTwin[AgentRef, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
@@ -172,8 +162,7 @@ var (
 	AnswerTask = newTwin[AnswerRequest, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
-// maxBodyBytes limits a request body. It exceeds the limit of a task's text, which may be longer in
-// JSON.
+// maxBodyBytes exceeds the limit of a task's text, which may be longer in JSON.
 const maxBodyBytes = 512 << 10
 
 func newTwin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
@@ -189,13 +178,11 @@ type api struct {
 	mayWait bool
 }
 
-// OperatorRoutes returns the operator's routes. mayWait reports whether the process may wait for the end
-// of a turn.
+// OperatorRoutes returns the operator's routes. mayWait reports whether the process may wait.
 func OperatorRoutes(t *team.Team, mayWait bool) []op.Route {
 	return (&api{t, mayWait}).routes(op.Server{OperatorOnly: true})
 }
 
-// Handler returns the handler for account keys. It includes the routes for files if t has files.
 func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger, now func() time.Time) http.Handler {
 	routes := (&api{t, mayWait}).routes(op.Server{Keys: keys})
 	if t.Workspaces != nil {

@@ -1,5 +1,5 @@
-// Package text serves callers that use no protocol. A caller sends a plain text, and gets the
-// answer as a plain text or as a stream of its pieces.
+// Package text serves callers that use no protocol. They send a plain text, and get a plain text or
+// a stream of its pieces.
 package text
 
 import (
@@ -21,12 +21,12 @@ import (
 
 const mediaText = "text/plain"
 
-// TextRequest is a request that consists of a plain text for a vacant.
+// TextRequest is a plain text for a vacant.
 type TextRequest struct {
 	Vacant         string `path:"vacant"`
 	Context        string `query:"context"`
 	MaxPrice       string `query:"max_price"`
-	MaxPriceHeader string `header:"Vacancy-Max-Price"` // MaxPrice as a header
+	MaxPriceHeader string `header:"Vacancy-Max-Price"`
 	Text           string `body:"text"`
 }
 
@@ -38,16 +38,13 @@ func Operations() []op.Spec {
 	}}
 }
 
-// Headers of a text answer.
 const (
-	// contextHeader contains the id of the conversation. The client sends it in the parameter
-	// context of the next message.
+	// The client sends contextHeader as the parameter context of the next message.
 	contextHeader = "Vacancy-Context"
 	// cutHeader contains the reason why the answer is incomplete.
 	cutHeader = "Vacancy-Cut"
 )
 
-// contextParam is the query parameter that continues a conversation.
 const contextParam = "context"
 
 func Handler(s *plain.Service) func(*plain.Exchange) error {
@@ -72,7 +69,7 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 		}
 		for name, values := range query {
 			switch name {
-			case caller.MaxPriceParam: // caller.ParseCredential reads it
+			case caller.MaxPriceParam: // parsed by caller.ParseCredential
 			case contextParam:
 				m.Context = values[0]
 				if err := x.CheckContext(x.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
@@ -109,15 +106,15 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 				if err != nil {
 					return err
 				}
-				// A turn continues without its client. The handler waits for it, because a function
-				// may not run code after its handler has returned.
+				// A function may not run code after its handler has returned, but the turn
+				// continues without its client.
 				defer func() { <-done }()
 				h.Set(contextHeader, turn.Message.Context)
 				return x.NewStream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
 			}
 			t, err := x.Run(x.Context(), turn, plain.WaitOptions{})
 			if x.IsSlow() {
-				// The write deadline began with the request. A turn may take minutes longer.
+				// A turn may take minutes longer than the write deadline of the request.
 				x.ExtendWriteDeadline()
 			}
 			if err != nil {
@@ -143,16 +140,16 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 	}
 }
 
-// textEvents renders the events of a turn as server-sent events: the pieces of the answer, and then
-// done or error. The data of done is the call.CutReason of the answer.
+// textEvents renders the pieces of an answer, and then the event done or error. The data of done is
+// the call.CutReason.
 type textEvents struct {
-	started    bool // a piece was sent
+	started    bool
 	endsWithCR bool // the last piece ended with a carriage return
 	ended      bool
 }
 
 func (t *textEvents) RenderEvent(n task.NumberedEvent) ([]byte, error) {
-	// A result that is empty but not nil begins the stream (plain.EventRenderer).
+	// An empty result begins the stream, unlike nil.
 	switch a, status := n.Artifact, n.Status; {
 	case a != nil && a.Artifact.ID == task.ResponseArtifact:
 		return t.renderPiece(plain.PartsText(a.Artifact.Parts), a.Append), nil
@@ -171,15 +168,15 @@ func (t *textEvents) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 	}
 }
 
-// renderPiece renders a piece of the answer. If isAppended is false, text is the complete answer
-// and replaces the earlier pieces.
+// renderPiece renders a piece of the answer. If isAppended is false, the piece replaces earlier
+// pieces.
 func (t *textEvents) renderPiece(text string, isAppended bool) []byte {
 	name := ""
 	if t.started && !isAppended {
 		name, t.endsWithCR = "replace", false
 	}
-	// A carriage return also ends a line of an event. If carriage returns were not replaced, an
-	// answer could contain events of its own.
+	// A carriage return ends a line of an event. An answer could otherwise contain events of its
+	// own.
 	endsWithCR := strings.HasSuffix(text, "\r")
 	if t.endsWithCR {
 		text = strings.TrimPrefix(text, "\n")
@@ -202,7 +199,6 @@ func (t *textEvents) RenderEnd(err error) []byte {
 	return nil
 }
 
-// appendEvent appends a server-sent event. An empty name means the default event, message.
 func appendEvent(b []byte, name, data string) []byte {
 	if name != "" {
 		b = append(append(append(b, "event: "...), name...), '\n')

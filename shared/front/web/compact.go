@@ -2,9 +2,8 @@ package web
 
 import "strings"
 
-// compact removes the indentation, the empty lines and the comments on their own lines from a
-// script or style sheet, so that browsers load a third less. A test checks that the assets have no
-// multi-line strings that compact would change.
+// compact removes indentation, empty lines and comment lines from an asset. A test checks that the
+// assets have no multi-line strings that compact would change.
 func compact(source string) string {
 	var b strings.Builder
 	inComment := false

@@ -22,7 +22,6 @@ const (
 	homeEventCount = 5
 )
 
-// hit is a vacant in a list.
 type hit struct {
 	ID         identity.ID
 	Name       string
@@ -36,15 +35,14 @@ type hit struct {
 
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
-// maxCachedHits limits the number of cached hits, and maxCachedBytes limits the signed bytes of
-// each. The cache therefore needs at most about 8 MB.
+// The cache needs at most about 8 MB.
 const (
 	maxCachedHits  = 1 << 11
 	maxCachedBytes = 4 << 10
 )
 
-// verifyMatches verifies the cards of a page of matches. Verification is the most expensive part of
-// a page, so the verified parts are cached by the hash of the signed input.
+// verifyMatches verifies the cards of a page of matches. Verification is expensive, so the results
+// are cached by the hash of the signed input.
 func (s *site) verifyMatches(p *registryclient.Page) (hits []hit) {
 	for i := range p.Matches {
 		m := &p.Matches[i]
@@ -108,7 +106,6 @@ func (s *site) homePage(_ *http.Request, r *reader) (*page, error) {
 	return &page{file: "home.html", Title: "Agents of this host", CacheSeconds: 10, Data: data}, nil
 }
 
-// query contains the terms of a search.
 type query struct{ Words, Tag, Family, Price string }
 
 func (s *site) searchPage(req *http.Request, r *reader) (*page, error) {
@@ -149,14 +146,13 @@ func nextPageURL(params url.Values, cursor string) string {
 	return Path + "search?" + params.Encode()
 }
 
-// checkpoint is a signed checkpoint of the log.
 type checkpoint struct {
 	Note, Host string
 	Size       uint64
 	Signatures int
 }
 
-// readCheckpoint reads the newest checkpoint. It returns nil if the host has none.
+// readCheckpoint returns nil if the host has no checkpoint.
 func (r *reader) readCheckpoint() (*checkpoint, error) {
 	note, err := r.GetRaw(r.ctx, "/v1/checkpoint", nil)
 	switch {
@@ -177,16 +173,14 @@ func (r *reader) readCheckpoint() (*checkpoint, error) {
 	return c, nil
 }
 
-// event is an event of the registry with its payload formatted for display.
 type event struct {
 	registryclient.Event
 	Says string // indented payload
 }
 
-// eventsUpTo reads at most n events backwards from number seq, and omits hidden events. nextSeq is
-// the number of the next older event, or 0. Hidden events count towards n, because anyone can
-// create them and each costs a read. The reads are sequential, because a registry with a single
-// instance refuses concurrent requests.
+// eventsUpTo reads at most n events backwards from number seq, and omits hidden events. Hidden
+// events count towards n, because anyone can create them and each costs a read. The reads are
+// sequential, because a registry with a single instance refuses concurrent requests.
 func (r *reader) eventsUpTo(seq, n uint64) (events []event, nextSeq uint64, err error) {
 	for ; seq > 0 && n > 0; seq, n = seq-1, n-1 {
 		e, err := r.Event(r.ctx, seq)

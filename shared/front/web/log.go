@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// logPage returns the page of the transparency log with its checkpoint and a page of events.
 func (s *site) logPage(req *http.Request, r *reader) (*page, error) {
 	newestSeq := uint64(math.MaxUint64)
 	if param := req.URL.Query().Get("to"); param != "" {

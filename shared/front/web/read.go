@@ -25,8 +25,7 @@ func (s *site) newReader(r *http.Request) *reader {
 	return &reader{registryclient.Client{Transport: inProcess{s.API, r}, URL: "http://" + r.Host}, r.Context()}
 }
 
-// inProcess is a transport that calls a handler of this process. It passes on the address of the
-// client that requested the page.
+// inProcess calls a handler of this process with the address of the client that requested the page.
 type inProcess struct {
 	api         http.Handler
 	pageRequest *http.Request
@@ -46,9 +45,8 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// readAgentCard reads the agent card of a vacant, given its name or id. files lists the media types
-// of the files that the agent accepts. If the host does not show the vacant, the error is
-// errPageNotFound.
+// readAgentCard reads the agent card of a vacant, and the media types of the files that the agent
+// accepts.
 func (r *reader) readAgentCard(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.GetRaw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {

@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// showInvisible returns a text of a vacant with its control characters and invisible characters
-// made visible, because these can hide or reorder the following text. It keeps joiners, which are
-// part of letters and emoji. assets/dom.js implements the same rule.
+// showInvisible makes control characters and invisible characters visible, because they can hide or
+// reorder the following text. assets/dom.js implements the same rule.
 func showInvisible(text string) string {
 	isInvisible := func(c rune) bool {
 		return c != '\n' && c != '\t' && c != '\u200c' && c != '\u200d' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) || c == unicode.ReplacementChar)

@@ -20,8 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// maxRelatives limits the vacants that a page shows in each direction of the lineage. maxEvents
-// limits the events, and maxReviews the reviews.
 const (
 	maxRelatives = 20
 	maxEvents    = 50
@@ -30,22 +28,22 @@ const (
 
 type vacantData struct {
 	ID         identity.ID
-	Name       string // name on this host, or ""
+	Name       string
 	Card       card.Card
 	CardHash   string
 	Signature  string
-	CardPath   string // path in the API for scripts
+	CardPath   string // for scripts
 	EventsPath string
-	Files      string // media types that the vacant's agent accepts
+	Files      string
 	Price      string
-	Most       int64                 // maximum price of a call, in micro-dollars
+	Most       int64                 // maximum price in micro-dollars
 	Published  *registryclient.Match // nil if the vacant is not published
 	Listing    *listing.Listing
 	Parents    []identity.ID
 	Children   []identity.ID
 	Events     []event
 	Reputation *registryclient.Reputation // nil if the reputation is not published
-	Reviews    []shownReview              // last reviews, newest first
+	Reviews    []shownReview              // newest first
 	Host       string                     // base URL of this host; "" for a vacant of another host
 	Handout    snippet.Handout            // empty for a vacant of another host
 	Programs   []program
@@ -61,7 +59,7 @@ func (s *site) vacantPage(req *http.Request, r *reader) (*page, error) {
 	if isID && nameOrID != id.String() || !isID && registry.CheckName(nameOrID) != nil {
 		return nil, errPageNotFound
 	}
-	agentCard, files, err := r.readAgentCard(nameOrID) // found only for a vacant of this host
+	agentCard, files, err := r.readAgentCard(nameOrID) // only for a vacant of this host
 	switch {
 	case err == nil && isID && agentCard.VacantID != id:
 		return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
@@ -126,15 +124,15 @@ func (d *vacantData) addHistory(r *reader, isHosted bool) error {
 	return err
 }
 
-// shownReview is a review of a vacant, whose signature the page's server has verified.
+// shownReview is a review whose signature is verified.
 type shownReview struct {
 	review.Row
 	Position uint64
 	Claim    *string
 }
 
-// addReviews adds the score and the last reviews of a published vacant. If the vacant's current
-// agent has no reviews, the score in the registration is 0, so most pages need no further requests.
+// addReviews adds the score and the last reviews of a published vacant. A score of 0 means that
+// there are no reviews to read.
 func (d *vacantData) addReviews(r *reader, isHosted bool) error {
 	if d.Published.Score == 0 {
 		if isHosted {
@@ -190,5 +188,4 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 	return nil
 }
 
-// languageLabels maps programming languages to their display names.
 var languageLabels = map[string]string{"curl": "curl", "python": "Python (A2A)", "js": "JavaScript (A2A)", "go": "Go (A2A)", "openai": "OpenAI client", "mcp": "MCP client"}

@@ -1,9 +1,8 @@
 // Package web serves the HTML pages of a host, which show the public API to people.
 //
-// The pages use only answers that the public API gives to anonymous clients. The page of a vacant
-// that the API hides equals the page of an unknown vacant byte for byte. html/template escapes the
-// texts of vacants, and the function show makes their invisible characters visible. Pages work
-// without JavaScript, load no resources from other hosts, and set no cookies.
+// The pages use only answers that the public API gives to anonymous clients. The page of a hidden
+// vacant equals the page of an unknown vacant byte for byte. Pages work without JavaScript, load no
+// resources from other hosts, and set no cookies.
 package web
 
 import (
@@ -35,16 +34,14 @@ import (
 
 const Path = webpath.Path
 
-// Config configures the pages of a host.
 type Config struct {
-	// API serves the public operations of the host.
 	API http.Handler
 	Log *slog.Logger
 	Now func() time.Time
 }
 
-// Handler returns the handler for the root, the icon and the paths accepted by webpath.IsPath. It
-// answers all other paths with an HTML error page.
+// Handler serves the pages and the paths accepted by webpath.IsPath. Other paths get an HTML error
+// page.
 func Handler(c Config) http.Handler {
 	hits, err := lru.New[identity.Hash, hit](maxCachedHits)
 	if err != nil {
@@ -75,8 +72,8 @@ func Handler(c Config) http.Handler {
 	})
 }
 
-// errPageNotFound is the error for a path that has no page. All hidden and unknown vacants share
-// this error, so that clients cannot tell them apart.
+// errPageNotFound is the error for all hidden and unknown vacants, so that clients cannot tell them
+// apart.
 var errPageNotFound = problem.New(problem.NotFound, "this host has no such page or vacant")
 
 func notFoundPage(*http.Request, *reader) (*page, error) { return nil, errPageNotFound }
@@ -92,20 +89,17 @@ type site struct {
 	hits *lru.Cache[identity.Hash, hit] // keyed by the hash of their signed parts
 }
 
-// page is a page that is ready to be rendered.
 type page struct {
-	file         string // template file
+	file         string
 	Title        string
-	Script       string // asset name, or ""
-	CacheSeconds int    // maximum cache time
-	Hidden       bool   // asks search engines not to index the page
+	Script       string
+	CacheSeconds int
+	Hidden       bool // asks search engines not to index the page
 	Status       int
-	RetryAfter   string // value of Retry-After, or ""
+	RetryAfter   string
 	Data         any
 }
 
-// pageHandler returns a handler that serves the page returned by f. If f returns an error, the
-// handler serves an error page.
 func (s *site) pageHandler(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := s.Now()
@@ -144,7 +138,7 @@ func (s *site) sendPage(w http.ResponseWriter, r *http.Request, p *page) (status
 	var body bytes.Buffer
 	err = templates.ExecuteTemplate(&body, p.file, struct {
 		*page
-		Assets string // URL path of the assets
+		Assets string
 	}{p, assetPath})
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -180,8 +174,8 @@ func (s *site) sendPage(w http.ResponseWriter, r *http.Request, p *page) (status
 	return p.Status, nil
 }
 
-// contentSecurityPolicy allows a page to load only files of its own host. It also prevents scripts
-// from executing strings as code.
+// contentSecurityPolicy allows a page to load only files of its own host, and prevents scripts from
+// executing strings as code.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 func setSecurityHeaders(h http.Header) {
@@ -207,8 +201,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 }).ParseFS(pageFiles, "pages/*.html"))
 
-// assetPath contains the hash of all assets. A changed asset therefore gets a new address, and
-// modules can import each other by relative paths.
+// assetPath contains the hash of all assets, so that a changed asset gets a new address.
 var (
 	assetsHash = hashAssets()
 	assetPath  = Path + "assets/" + assetsHash + "/"
@@ -231,13 +224,11 @@ func hashAssets() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// mediaTypes maps extensions of assets to media types. The media types of the operating system may
-// classify scripts as plain text.
+// mediaTypes does not use the operating system, which may classify scripts as plain text.
 var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// serveAsset serves an embedded file. Clients may cache it permanently at the address with the
-// current hash, and for one minute at an address with another hash. Pages of an earlier program
-// version contain another hash.
+// serveAsset serves an embedded file. Pages of an earlier program contain an outdated hash, which
+// clients may cache only for a minute.
 func (s *site) serveAsset(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
 	name := r.PathValue("name")

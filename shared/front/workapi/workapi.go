@@ -1,6 +1,5 @@
-// Package workapi is the HTTP API for workers, which lease turns (reserve them for a limited time)
-// and return their results. Account keys with the scope work use it at /v1/work, and the operator
-// uses it below /v1/admin.
+// Package workapi is the HTTP API for workers. A worker leases turns (reserves them for a limited
+// time) and returns their results.
 package workapi
 
 import (
@@ -20,69 +19,52 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the path of the API.
 const Path = "/v1/work"
 
-// IsPath reports whether Handler serves a path.
 func IsPath(path string) bool { return path == Path || strings.HasPrefix(path, Path+"/") }
 
 const (
-	// MaxWait limits the wait for a turn, in seconds. A host on AWS does not wait.
-	MaxWait = 20
-	// retrySeconds is the pause that a host on AWS requests of a worker if no turn is available.
+	// MaxWait limits the wait for a turn, in seconds.
+	MaxWait      = 20
 	retrySeconds = 2
-	// maxEvents limits the events in a request, and maxBodyBytes limits the size of a request in
-	// bytes.
 	maxEvents    = 256
 	maxBodyBytes = 512 << 10
 )
 
-// Access admits keys with the scope work.
 var Access = billing.KeyRequirement{Scope: billing.ScopeWork, AllowsTest: true, RequiresActive: true}
 
-// Requests and answers.
 type (
-	// LeaseRequest requests a lease of a turn.
 	LeaseRequest struct {
 		Body NewLease `body:"json"`
 	}
-	// NewLease selects the turns of a vacant, given its name or id. If Vacant is empty, it selects
-	// the turns of all vacants of the tenant. Wait is the maximum time to wait for a turn, in
-	// seconds.
+	// NewLease selects turns. If Vacant is empty, it selects all turns of the tenant.
 	NewLease struct {
 		Vacant string `json:"vacant,omitempty"`
 		Wait   int64  `json:"wait,omitempty"`
 	}
-	// Offer contains a leased turn. If no turn is available, Turn is null, and RetryAfter is the
-	// minimum pause before the next request, in seconds. Vacant is the id of the vacant that the
-	// request named. Workers should use the id in later requests, because the host then need not
-	// look up the name.
+	// Offer contains a leased turn, or null. A worker should send Vacant in later requests, which
+	// saves a search for the name.
 	Offer struct {
 		Turn       *worker.Leased `json:"turn"`
 		Vacant     *identity.ID   `json:"vacant_id,omitempty"`
 		RetryAfter int            `json:"retry_after,omitempty"`
 	}
-	// LeaseRef identifies a lease.
 	LeaseRef struct {
 		Lease string `path:"lease"`
 	}
-	// Renewal is the answer to a heartbeat. Canceled is true if the turn has ended without an
-	// answer, for example because its caller canceled it.
+	// Renewal answers a heartbeat. Canceled is true if the turn has ended without an answer.
 	Renewal struct {
 		Canceled bool `json:"canceled"`
 	}
-	// ReportRequest sends the next events of a lease.
 	ReportRequest struct {
 		LeaseRef
 		Body Batch `body:"json"`
 	}
-	// Batch contains events. The batches of a lease are numbered from 1, so that the host
-	// recognizes a repeated request.
+	// Batch is numbered, so that the host recognizes a repeated request.
 	Batch struct {
 		Number int64          `json:"batch" canon:"required"`
 		Events []worker.Event `json:"events" canon:"required"`
 	}
-	// FinishRequest ends a lease with the result of its turn.
 	FinishRequest struct {
 		LeaseRef
 		Body worker.Result `body:"json"`
@@ -97,7 +79,6 @@ func (o *Offer) SetHeaders(h http.Header) int {
 	return 0
 }
 
-// Operations of the API, each for the operator and for account keys.
 var (
 	Lease     = newTwin[LeaseRequest, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
 	Heartbeat = newTwin[LeaseRef, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and reports whether its turn was canceled")
@@ -112,19 +93,16 @@ func newTwin[In, Out any](path, doc string) op.Twin[In, Out] {
 	return op.Twin[In, Out]{Operator: operatorOp, Key: keyOp}
 }
 
-// Config holds the dependencies of the API.
 type Config struct {
 	Broker  *worker.Broker
 	Vacants *vacants.Directory
-	// MayWait specifies whether the process may wait for a turn.
+	// MayWait reports whether the process may wait for a turn.
 	MayWait bool
 }
 
-// OperatorRoutes returns the operator's routes. The operator's workers run the turns of vacants without a
-// tenant.
+// OperatorRoutes is for workers of vacants without a tenant.
 func OperatorRoutes(c Config) []op.Route { return c.routes(op.Server{OperatorOnly: true}) }
 
-// Handler returns the handler for account keys.
 func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
 	return httpapi.API{Name: "work", Log: log, Now: now, ReadLevel: slog.LevelDebug, Quiet: true}.Mux(op.RoutesByPath(c.routes(op.Server{Keys: keys})...))
 }
@@ -133,7 +111,6 @@ func Operations() []op.Spec {
 	return append(op.Specs(OperatorRoutes(Config{})), op.Specs(Config{}.routes(op.Server{}))...)
 }
 
-// workerOf returns the worker that sent a request.
 func workerOf(ctx context.Context) worker.Worker {
 	k := op.CallerOf(ctx).Key
 	if k == nil {
@@ -181,8 +158,7 @@ func (c Config) leaseTurn(ctx context.Context, in LeaseRequest) (o Offer, err er
 	return o, err
 }
 
-// findVacant returns the id of a vacant, given its name or id. It does not check whether an id
-// exists, because Broker.Lease searches only the turns of the worker's tenant.
+// findVacant does not check an id, because Broker.Lease searches only the tenant's turns.
 func (c Config) findVacant(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
 	if id, err := identity.ParseID(name); err == nil {
 		return &id, nil

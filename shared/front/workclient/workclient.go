@@ -1,6 +1,5 @@
-// Package workclient implements workers, which run turns of vacants for a host. A worker leases
-// turns (reserves them for a limited time), calls a handler for each turn, and sends the handler's
-// events and answer to the host. It renews its leases, and retries while the host is unavailable.
+// Package workclient implements workers. A worker leases turns from a host (reserves them for a
+// limited time), calls a handler for each turn, and sends the answer to the host.
 package workclient
 
 import (
@@ -19,76 +18,62 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Turn, Event and Answer are the documents of the API.
 type (
-	// Turn is a leased turn. Question is the JSON that an HTTP agent would get (vacancy help
-	// agent-contract).
-	Turn = worker.Leased
-	// Event is a piece of the work on a turn, for example {Type: worker.TypeText, Text: "It is"}.
+	// Turn is a leased turn. Question is the JSON that an HTTP agent would get.
+	Turn  = worker.Leased
 	Event = worker.Event
 	// Answer is the result of a turn. The caller gets the texts of all text events, followed by
 	// Text.
 	Answer = worker.Result
 )
 
-// Handler runs a turn. It reports events by calling emit. emit may be called by several goroutines
-// until Handler returns, and blocks while the host is slow. ctx ends when the turn is canceled, its
-// deadline has passed, its lease is lost or the worker is stopped. context.Cause returns the
-// reason. If Handler returns an error, the call fails. The error message is for the owner of the
-// vacant.
+// Handler runs a turn. Several goroutines may call emit until Handler returns. If Handler returns
+// an error, the call fails.
 type Handler func(ctx context.Context, t *Turn, emit func(Event)) (Answer, error)
 
-// ErrCanceled, ErrLost and ErrStopped are causes (context.Cause) with which the context of a
-// Handler ends.
 var (
 	ErrCanceled = errors.New("the turn was canceled")
 	ErrLost     = errors.New("the lease was lost")
 	ErrStopped  = errors.New("the worker was stopped")
 )
 
-// Status describes a Worker.
 type Status struct {
 	Connected bool
-	Err       error // reason why the worker is not connected, or nil
-	Running   int   // number of running turns
-	// Turn is the turn that has just begun or ended, or nil. Ended is true if the turn has ended,
-	// and Failure is the error if it has failed.
+	Err       error
+	Running   int
+	// Turn has just begun or ended. It may be nil.
 	Turn    *Turn
 	Ended   bool
 	Failure error
 }
 
-// Worker leases turns and lets a handler run them.
 type Worker struct {
 	op.Client
-	AsOperator bool   // use the operator's paths instead of the paths for account keys
+	AsOperator bool
 	Vacant     string // name or id; "" means all vacants of the tenant
-	MaxTurns   int    // maximum number of concurrent turns; zero means 1
+	MaxTurns   int    // zero means 1
 	Handle     Handler
-	// Observe is called after each change of the status. Calls are never concurrent. Observe may be
-	// nil.
+	// Observe is called after each change of the status, never concurrently. It may be nil.
 	Observe func(Status)
 
 	mu     sync.Mutex
 	status Status
 }
 
-// Pauses and time limits.
 const (
-	firstPause  = time.Second // first pause after an error
+	firstPause  = time.Second
 	maxPause    = 10 * time.Second
-	sendPause   = 500 * time.Millisecond // pause before a request about a lease is repeated
-	stopTimeout = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
+	sendPause   = 500 * time.Millisecond
+	stopTimeout = 5 * time.Second // for the results of running turns
 )
 
-// Run leases and runs turns until ctx ends. It then stops the handlers of running turns and waits
-// for them. It returns an error only if the host refuses to lease turns for a permanent reason,
-// such as a revoked key.
+// Run leases and runs turns until ctx ends. It returns an error only if the host refuses
+// permanently.
 func (w *Worker) Run(ctx context.Context) error {
 	slots, vacant := make(chan struct{}, max(w.MaxTurns, 1)), w.Vacant
 	var running sync.WaitGroup
 	defer running.Wait()
-	var errorPause, idlePause time.Duration // last pause after an error, and after an answer without a turn
+	var errorPause, idlePause time.Duration
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -184,7 +169,7 @@ func (w *Worker) runTurn(ctx context.Context, t *Turn) error {
 	}))
 }
 
-// callHandler calls the handler. A panic fails the turn, not the worker.
+// callHandler lets a panic fail the turn, not the worker.
 func (w *Worker) callHandler(ctx context.Context, t *Turn, emit func(Event)) (a Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -194,7 +179,6 @@ func (w *Worker) callHandler(ctx context.Context, t *Turn, emit func(Event)) (a 
 	return w.Handle(ctx, t, emit)
 }
 
-// maxErrorText limits the text of an error, in bytes.
 const maxErrorText = 900
 
 func errorText(err error) string {
@@ -202,11 +186,8 @@ func errorText(err error) string {
 	return cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), "the worker failed")
 }
 
-// failureNames maps kinds of errors to the failures that the API defines. An error of another kind
-// means that the agent is unavailable.
 var failureNames = map[problem.Kind]string{problem.SubstrateBusy: "busy", problem.SubstrateRefused: "refused", problem.SubstrateMisconfigured: "misconfigured"}
 
-// sendWithRetry repeats a request until it succeeds, its error is permanent or ctx ends.
 func sendWithRetry(ctx context.Context, send func() error) error {
 	for {
 		err := send()
@@ -216,18 +197,15 @@ func sendWithRetry(ctx context.Context, send func() error) error {
 	}
 }
 
-// Limits of events.
 const (
-	maxPending    = 16       // events that wait to be sent
-	maxPieceBytes = 16 << 10 // bytes of the text of an event
-	// maxBatchBytes is the number of bytes of text at which a batch is sent. A batch then fits into a
-	// document even if its last event is long and all characters are escaped.
+	maxPending    = 16
+	maxPieceBytes = 16 << 10
+	// A batch of maxBatchBytes fits into a document even if all characters are escaped.
 	maxBatchBytes  = 32 << 10
-	maxEvents      = 256                   // events of a batch
-	batchPauseStep = 10 * time.Microsecond // the pause after batch n is n times batchPauseStep
+	maxEvents      = 256 // per batch
+	batchPauseStep = 10 * time.Microsecond
 )
 
-// sender sends the events of a turn and renews its lease.
 type sender struct {
 	worker  *Worker
 	lease   workapi.LeaseRef
@@ -236,15 +214,14 @@ type sender struct {
 	events  chan Event
 }
 
-// emit queues an event. It splits a long text into several events. It blocks while maxPending
-// events are queued.
+// emit queues an event. It splits a long text, and blocks while maxPending events are queued.
 func (s *sender) emit(e Event) {
 	text := strings.ToValidUTF8(e.Text, "\uFFFD")
 	if text == "" && (e.Type == worker.TypeText || e.Type == worker.TypeThought) {
 		return
 	}
 	for isFirst := true; isFirst || text != ""; isFirst = false {
-		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPieceBytes)], "") // without an incomplete last character
+		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPieceBytes)], "") // drops an incomplete last character
 		text = text[len(e.Text):]
 		select {
 		case s.events <- e:
@@ -254,8 +231,7 @@ func (s *sender) emit(e Event) {
 	}
 }
 
-// nextBatch waits for an event and returns it together with the events that are already queued. It
-// joins consecutive texts of the same type. After the last event, it returns nil.
+// After the last event, nextBatch returns nil.
 func (s *sender) nextBatch() (batch []Event) {
 	var e Event
 	ok := false
@@ -282,9 +258,7 @@ func (s *sender) nextBatch() (batch []Event) {
 	return batch
 }
 
-// sendBatches sends events until the handler has returned and all are sent. The pauses between batches
-// grow, so that a long stream is sent in fewer and larger batches. A host limits the number of
-// batches.
+// sendBatches pauses longer after each batch, because a host limits the number of batches.
 func (s *sender) sendBatches() {
 	for number := int64(1); ; number++ {
 		batch := s.nextBatch()
@@ -299,19 +273,17 @@ func (s *sender) sendBatches() {
 			s.fail(err)
 			return
 		}
-		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep) // if ctx has ended, nextBatch returns nil
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep)
 	}
 }
 
-// fail ends the turn after a request about its lease has failed permanently.
 func (s *sender) fail(err error) {
 	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.NotFound) {
 		err = ErrLost
 	}
-	s.endTurn(err) // has no effect if the turn has already ended
+	s.endTurn(err)
 }
 
-// renewLease renews the lease until ctx ends.
 func (s *sender) renewLease(ctx context.Context, pause time.Duration) {
 	for retry.Sleep(ctx, pause) == nil {
 		var r workapi.Renewal

@@ -21,7 +21,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Path is the root of the API for account keys.
 const Path = "/v1/workspaces"
 
 const (
@@ -33,20 +32,18 @@ const (
 	maxPage     = 1000
 )
 
-// Requests and answers.
 type (
 	WorkspaceName struct {
 		Workspace string `path:"workspace"`
 	}
-	// FileList selects the files whose paths begin with Prefix.
 	FileList struct {
 		WorkspaceName
 		Prefix string `query:"prefix"`
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// FileTarget identifies a file. IfMatch is the ETag that the file must have, "*" if the file must
-	// exist, or "".
+	// FileTarget identifies a file. IfMatch is the ETag that the file must have, or "*" if the file
+	// must exist.
 	FileTarget struct {
 		WorkspaceName
 		Path    string `path:"path"`
@@ -58,7 +55,6 @@ type (
 		Path        string `path:"path"`
 		IfNoneMatch string `header:"If-None-Match"`
 	}
-	// NewFile contains the content of a file to write.
 	NewFile struct {
 		FileTarget
 		Body string `body:"text"`
@@ -66,7 +62,6 @@ type (
 	Workspaces struct {
 		Workspaces []workspace.Info `json:"workspaces"`
 	}
-	// Files is a page of files. Next is the cursor of the next page, or "".
 	Files struct {
 		Files []workspace.File `json:"files"`
 		Next  string           `json:"next"`
@@ -86,8 +81,7 @@ func (f *Written) SetHeaders(h http.Header) int {
 	return http.StatusOK
 }
 
-// Operations of the API, each for the operator and for account keys. WriteFile can replace a file
-// only if the request has an If-Match header.
+// Operations of the API. WriteFile replaces a file only if the request has an If-Match header.
 var (
 	ListWorkspaces  = newTwin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
 	RemoveWorkspace = newTwin[WorkspaceName, op.None]("DELETE", workspacePath, "removes a workspace, with all its files")
@@ -105,7 +99,6 @@ func newTwin[In, Out any](method, path, doc string) op.Twin[In, Out] {
 	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: requirement}, MaxBody: workspace.MaxFile, Doc: doc})
 }
 
-// Operations lists the operations of both the operator and account keys.
 func Operations() []op.Spec {
 	return op.Specs(append(Routes(nil, op.Server{OperatorOnly: true}), Routes(nil, op.Server{})...))
 }
@@ -119,7 +112,6 @@ func payerOf(ctx context.Context) *call.Payer {
 
 func (o WorkspaceName) name() string { return o.Workspace }
 
-// newWorkspaceRoute returns the route of an operation on one of the caller's workspaces.
 func newWorkspaceRoute[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
 	return op.NewTwinRoute(s, t, func(ctx context.Context, in In) (none Out, err error) {
 		ref, err := workspace.ResolveRef(payerOf(ctx), in.name())
@@ -194,7 +186,6 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 	}
 }
 
-// parseIfMatch converts the value of an If-Match header.
 func parseIfMatch(header string) (workspace.Condition, error) {
 	if header == "" || header == "*" {
 		return workspace.Condition{Exists: header == "*"}, nil

@@ -27,7 +27,7 @@ func (a *Answerer) openAgentVersion(r *vacants.Record, version int, def *definit
 	if err != nil {
 		return nil, err
 	}
-	chooser := r.Chooser // the party that chose the settings of the current version
+	chooser := r.Chooser
 	if version != r.AgentVersion {
 		chooser = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
@@ -43,10 +43,9 @@ func (a *Answerer) openAgentVersion(r *vacants.Record, version int, def *definit
 	return t, nil
 }
 
-// maxCheckTokens limits the answer, in tokens, if a paid model is only checked.
+// maxCheckTokens limits the cost of checking a paid model.
 const maxCheckTokens = 64
 
-// agent is the agent of a vacant on this host.
 type agent struct {
 	*Answerer
 	calls          *call.Host // nil if the agent is only checked
@@ -54,7 +53,7 @@ type agent struct {
 	askableVacants []identity.ID // vacants that the agent may ask
 	version        int
 	tenant         string
-	chooser        outbound.URLChooser // the party that chose the agent's URLs
+	chooser        outbound.URLChooser
 	spec           substrate.Spec
 }
 
@@ -87,14 +86,13 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		modelRequest := r
 		if d := task.DispatchOf(ctx, r.Vacant); d != nil && d.Mode == string(definition.ReadOnly) {
 			modelRequest.Turns = slices.Clone(r.Turns)
-			last := &modelRequest.Turns[len(modelRequest.Turns)-1] // message of the caller
+			last := &modelRequest.Turns[len(modelRequest.Turns)-1]
 			last.Text = readOnlyBanner + last.Text
 		}
 		t.signEvents(ctx, &r, loop.New(c).Infer(ctx, modelRequest))(yield)
 	}
 }
 
-// readOnlyBanner precedes the text of a task in mode read-only.
 const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
 
 func (t *agent) prepareModel(ctx context.Context, c *loop.Config, vacant identity.ID, isCheck bool, spent money.Amount) (err error) {
@@ -111,8 +109,8 @@ func (t *agent) prepareModel(ctx context.Context, c *loop.Config, vacant identit
 	return err
 }
 
-// offerTools returns the tools of the agent's files, vacants and MCP servers for a call, and the
-// context for that call. closeTools closes the connections that were opened for the tools.
+// offerTools returns the tools of an agent for a call, and the context for that call. The caller
+// must call closeTools.
 func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, closeTools func(), err error) {
 	closeTools = func() {}
 	if len(t.askableVacants) > 0 {
@@ -166,12 +164,11 @@ func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.C
 	return ctx, offer, closeTools, nil
 }
 
-// signEvents adds the version of the agent to the usage events. Before the answer of a model ends,
-// signEvents signs an entry about the answer into the vacant's logbook. The answer itself is signed
-// afterwards.
+// signEvents signs an entry about a model's answer into the vacant's logbook before the answer
+// ends.
 func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		var answer strings.Builder // limited, because the reader stops at substrate.MaxText
+		var answer strings.Builder // the reader stops at substrate.MaxText
 		fallback := false
 		for e, err := range events {
 			switch event := e.(type) {

@@ -1,17 +1,9 @@
 // Package answer answers calls to the vacants of this host by an agent, by the plan of a composite,
-// or by a bare substrate. It reads the records of package vacants and implements call.Directory.
+// or by a bare substrate. It implements call.Directory.
 //
 // A call is answered by the version of the agent with which it began. A secret is sent only to the
-// hosts that it is bound to. Before the answer of a model ends, an entry with the hash of the
-// answer is signed into the vacant's logbook.
-//
-// The package can be extended without a change of package vacants:
-//
-//   - A model or a program is a substrate.Kind in resources.Resources.Substrates.
-//   - A kind of tool is a list of loop.Tool that agent.offerTools adds, based on the agent's
-//     definition.
-//   - A caller, such as another protocol, makes calls through call.Host. call.Host asks Answerer
-//     for the vacant, and Answerer does not know the caller.
+// hosts that it is bound to. An entry with the hash of a model's answer is signed into the vacant's
+// logbook before the answer ends.
 package answer
 
 import (
@@ -42,16 +34,14 @@ import (
 
 // Config configures an Answerer. Vacants is required.
 type Config struct {
-	// Vacants stores the records of the vacants and has the resources of their agents.
 	Vacants *vacants.Directory
-	// Guard decides whether a vacant may call another vacant that is not its own child. If Guard is
-	// nil, all such calls are allowed.
+	// Guard decides whether a vacant may call a vacant that is not its child. If Guard is nil, all
+	// calls are allowed.
 	Guard outbound.EndpointGuard
-	// ReplyMargin is the part of a call's time that is reserved for the pipeline. Zero means
+	// ReplyMargin is the part of a call's time that the pipeline needs. The default is
 	// call.DefaultReplyMargin.
 	ReplyMargin time.Duration
-	// Workers is the desk from which workers lease turns. If it is nil, CheckAgent does not check
-	// workers.
+	// If Workers is nil, CheckAgent does not check workers.
 	Workers *worker.Broker
 }
 
@@ -71,14 +61,12 @@ func New(c Config) *Answerer {
 	})}
 }
 
-// OfferFiles gives the agents of tasks the tools for files. It must be called before the first
-// call.
+// OfferFiles gives agents the tools for files. It must be called before the first call.
 func (a *Answerer) OfferFiles(c filetools.Config) { a.fileTools = c }
 
 func (a *Answerer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "answer.Answerer") }
 
-// Vacant returns the vacant in the form that the pipeline needs, with its seed still sealed. If id
-// is not hosted here, ok is false. Vacant implements call.Directory.
+// Vacant implements call.Directory. If id is not hosted here, ok is false.
 func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	r, ok, err := a.vacants.Lookup(ctx, id, fresh)
 	if err != nil || !ok {
@@ -86,7 +74,7 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}
 	key := a.vacants.Key(&r)
 	checkReady := func(ctx context.Context) error {
-		// A spent daily budget refuses the call. Errors of the agent itself are reported by the call.
+		// Errors of the agent itself are reported by the call.
 		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Budgets != nil {
 			if def, err := a.vacants.Agent(ctx, &r, 0); err == nil {
 				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &def); err != nil {
@@ -102,8 +90,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 	}, true, nil
 }
 
-// behaviour returns a function that answers with r's substrate and agent, regardless of later
-// changes of the vacant. If this host no longer offers the substrate, calls of the vacant fail.
+// behaviour returns a function that answers with r's substrate and agent, even if the vacant has
+// changed since.
 func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		s, hasMemory, err := a.openSubstrate(ctx, &r, calls)
@@ -130,7 +118,7 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 				if p.Kind == task.URL {
 					f.URL, f.Data = p.Text, nil
 				}
-				if r.AcceptsFile(&f) { // otherwise the text still names the file
+				if r.AcceptsFile(&f) { // otherwise, the text still names the file
 					files = append(files, f)
 				}
 			}
@@ -154,16 +142,15 @@ func (a *Answerer) recallTurns(ctx context.Context, calls *call.Host, e *envelop
 	return turns, err
 }
 
-// openSubstrate opens the plan or agent that answers for r, and reports whether the agent has a
-// memory. If calls is nil, the agent is only checked and gets no tools.
+// openSubstrate opens the plan or agent that answers for r. If calls is nil, the agent gets no
+// tools.
 func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, hasMemory bool, err error) {
 	spec, err := substrate.Parse(r.Substrate)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case spec.Kind == plan.Kind:
-		// r.Chooser chose the settings in r. The plan is read later, and the tenant may have changed it
-		// since then.
+		// The tenant may have changed the plan after r.Chooser chose the settings in r.
 		return substrateWithChooser{substrate.Func(compositeSubstrate{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
 	case r.AgentVersion == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
@@ -189,14 +176,12 @@ func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *
 	return modelAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
 }
 
-// readOnlyKey is the context key of a bool, which reports whether an agent in mode read-only makes
-// the calls of the context.
+// readOnlyKey is the context key of a bool that reports whether a read-only agent makes the calls.
 type readOnlyKey struct{}
 
-// applyTaskLimits applies the settings of a dispatched task to r's agent, if the vacant runs a turn
-// of that task. If an agent in mode read-only asks an agent of the same account in a task, the
-// asked agent also gets mode read-only. The budget of the task is applied where money is spent
-// (call.ModelTurn).
+// applyTaskLimits applies the settings of a dispatched task to r's agent. An agent in mode
+// read-only must not write through another agent of its account, so the other agent becomes
+// read-only, too.
 func applyTaskLimits(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
@@ -227,7 +212,6 @@ func applyTaskLimits(ctx context.Context, r *vacants.Record, def *definition.Age
 	}
 }
 
-// substrateWithChooser is a substrate together with the party that chose its URL.
 type substrateWithChooser struct {
 	substrate.Substrate
 	chooser outbound.URLChooser
@@ -238,7 +222,6 @@ func (c substrateWithChooser) Infer(ctx context.Context, r substrate.Request) it
 	return c.Substrate.Infer(ctx, r)
 }
 
-// compositeSubstrate is the substrate of a vacant with a plan.
 type compositeSubstrate struct {
 	*Answerer
 	calls *call.Host
@@ -257,7 +240,7 @@ func (c compositeSubstrate) answer(ctx context.Context, q substrate.Request) (st
 }
 
 // Offer returns the tools that id's agent would be offered in a call now, and the tools that would
-// be left out. It asks only the agent's MCP servers, not its model, and does not run the tools.
+// be left out.
 func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error) {
 	r, err := a.vacants.Get(ctx, vacants.OperatorAsker(), id)
 	if err != nil {
@@ -281,16 +264,13 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 	return offer.AllowedFor(&t.config.Agent), nil
 }
 
-// CheckText is the question that CheckAgent sends to an agent.
 const CheckText = "Are you there? Your host asks this once when a vacant is created or changed, and does not store the answer."
 
-// checkTimeout limits CheckAgent and Offer, so that they end within an operator's request.
+// checkTimeout lets CheckAgent and Offer end within an operator's request.
 const checkTimeout = 10 * time.Second
 
-// CheckAgent asks the agent at the URL of id's substrate one question, in which id is both caller
-// and vacant. It does not ask workers, but checks that a worker has asked for turns recently. The
-// error is the reason why a call would fail now (substrate.Substrate). Vacants without a URL and
-// without workers pass the check.
+// CheckAgent asks the agent at the URL of id's substrate one question, and returns the reason why a
+// call would fail now. For a worker, it only checks whether the worker is connected.
 func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	r, err := a.vacants.Get(ctx, vacants.OperatorAsker(), id)
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// remoteModel asks a model turn by turn through a think.Service, for one call.
+// remoteModel asks a model turn by turn through a think.Service.
 type remoteModel struct {
 	service think.Service
 	turn    think.Turn
-	spent   *int   // micro-dollars spent on the call's turns
-	tenant  string // tenant of the vacant
-	hasCost bool   // the turns cost money
+	spent   *int // micro-dollars for the call
+	tenant  string
+	hasCost bool
 }
 
 func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -37,8 +37,8 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 		turn.Request, turn.CostBefore = r, *m.spent
 		var modelTurn *call.ModelTurn
 		if m.hasCost {
-			// The other process knows the price. It reports the highest cost of the turn before it
-			// asks the model.
+			// The other process knows the price, and reports the highest cost before it asks the
+			// model.
 			var err error
 			if modelTurn, err = call.BeginModelTurn(ctx, m.tenant, 1, math.MaxInt64); err != nil {
 				yield(nil, err)
@@ -66,8 +66,7 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 }
 
 // ThinkService returns the service with which other processes use the models and MCP servers of
-// this host's agents. The service is a separate type, so that the other processes do not contain
-// it.
+// this host's agents.
 func (a *Answerer) ThinkService() think.Service { return thinkService{a} }
 
 type thinkService struct{ *Answerer }
@@ -95,7 +94,6 @@ func (v thinkService) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[s
 	t.Request.Vacant = r.ID
 	if spec, err := substrate.Parse(r.Substrate); err == nil && spec.Kind == plan.Kind {
 		t.Request.Chooser = vacants.ChooserOf(r.Tenant, outbound.Tenant)
-		// The combiner of the plan answers.
 		p, ok, err := v.vacants.Plan(ctx, r.ID)
 		if err == nil && !ok {
 			err = problem.New(problem.NotFound, "vacant %s has no plan", r.ID.Short())

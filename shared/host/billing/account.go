@@ -21,84 +21,70 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindAccount is the stream kind of accounts' changes.
 const KindAccount = "acct"
 
-// DefaultShards is the default number of shards of a balance. Each shard accepts one transaction at
-// a time.
 const DefaultShards = 4
 
-// Account is a tenant's account. Its balance is stored in separate documents (BalanceDocs).
 type Account struct {
 	ID     string `json:"account"` // 32 random bytes in hex
 	Tenant string `json:"tenant"`
 	Shards int    `json:"shards"`
-	// CreditLine is the credit line of a contract. It can be spent like money, and is owed in the
-	// statement.
+	// CreditLine can be spent like money, and is owed in the statement.
 	CreditLine money.Amount `json:"line"`
-	// DailyCap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means
-	// no limit.
+	// DailyCap limits the money that calls may hold in a UTC day. Zero means no limit.
 	DailyCap  money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
-	// TaskLifetime is the number of seconds for which finished tasks of the account can be read.
-	// Zero means the default of package team.
+	// TaskLifetime is in seconds.
 	TaskLifetime int64 `json:"task_lifetime,omitempty"`
-	// Owed is the part of withdrawn payments that the balance could not cover. The next credits pay
-	// it.
+	// Owed is the part of withdrawn payments that the balance could not cover.
 	Owed money.Amount `json:"owed,omitempty"`
-	// EndingTrees lists the revoked keys whose trees are being ended (tree.go). The host refuses the
-	// keys and the links of these trees.
+	// EndingTrees lists the revoked keys whose trees are being ended (tree.go).
 	EndingTrees  []string  `json:"ending,omitempty"`
 	LastPosition uint64    `json:"changes"` // position of the last row
 	CreatedAt    time.Time `json:"created"`
 }
 
 type Change struct {
-	Kind     ChangeKind   `json:"kind"`
-	Amount   money.Amount `json:"amount,omitempty"` // amount added to the balance
-	Owed     money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
-	NewLimit money.Amount `json:"value,omitempty"`  // new line or cap
-	Tenant   string       `json:"tenant,omitempty"` // tenant of a new account
-	Shards   int          `json:"shards,omitempty"`
-	Key      string       `json:"key,omitempty"`     // id of a key
-	Name     string       `json:"name,omitempty"`    // name of the key
-	Caller   string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
-	Maker    string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// EndedKeys contains the ids of the keys that ended with Key. EndedCallers contains the callers
-	// whose links ended with Key.
-	EndedKeys       []string  `json:"keys,omitempty"`
-	EndedCallers    []string  `json:"callers,omitempty"`
-	Claim           string    `json:"claim,omitempty"` // claim that the caller signed
-	Note            string    `json:"note,omitempty"`
-	Payment         string    `json:"payment,omitempty"`     // payment provider's id of a payment
-	IdempotencyHash string    `json:"idempotency,omitempty"` // hash of the Idempotency-Key
-	Time            time.Time `json:"at"`
+	Kind            ChangeKind   `json:"kind"`
+	Amount          money.Amount `json:"amount,omitempty"`
+	Owed            money.Amount `json:"owed,omitempty"`
+	NewLimit        money.Amount `json:"value,omitempty"` // new line or cap
+	Tenant          string       `json:"tenant,omitempty"`
+	Shards          int          `json:"shards,omitempty"`
+	Key             string       `json:"key,omitempty"`
+	Name            string       `json:"name,omitempty"`
+	Caller          string       `json:"caller,omitempty"`
+	Maker           string       `json:"made_by,omitempty"` // Maker.MadeBy of a new key or link
+	EndedKeys       []string     `json:"keys,omitempty"`
+	EndedCallers    []string     `json:"callers,omitempty"`
+	Claim           string       `json:"claim,omitempty"`
+	Note            string       `json:"note,omitempty"`
+	Payment         string       `json:"payment,omitempty"` // payment provider's id
+	IdempotencyHash string       `json:"idempotency,omitempty"`
+	Time            time.Time    `json:"at"`
 }
 
-// ChangeKind is the kind of an account's row.
 type ChangeKind string
 
 const (
 	Opened   ChangeKind = "opened"
 	Credited ChangeKind = "credit"
 	// Clawback withdraws a payment. If the balance is too small, the account is suspended.
-	Clawback      ChangeKind = "clawback"
-	Reversed      ChangeKind = "reversal" // reversal of a clawback
-	Adjusted      ChangeKind = "adjustment"
-	CreditLineSet ChangeKind = "line"
-	DailyCapSet   ChangeKind = "cap"
-	Suspended     ChangeKind = "suspended"
-	Resumed       ChangeKind = "resumed"
-	KeyMade       ChangeKind = "key"
-	KeyRevoked    ChangeKind = "key_revoked"
-	Linked        ChangeKind = "link"
-	Unlinked      ChangeKind = "unlink"
-	TreeEnded     ChangeKind = "tree_ended" // a part of the tree of a revoked key ended
-	// The note of TaskLifetimeSet is the new lifetime.
+	Clawback        ChangeKind = "clawback"
+	Reversed        ChangeKind = "reversal"
+	Adjusted        ChangeKind = "adjustment"
+	CreditLineSet   ChangeKind = "line"
+	DailyCapSet     ChangeKind = "cap"
+	Suspended       ChangeKind = "suspended"
+	Resumed         ChangeKind = "resumed"
+	KeyMade         ChangeKind = "key"
+	KeyRevoked      ChangeKind = "key_revoked"
+	Linked          ChangeKind = "link"
+	Unlinked        ChangeKind = "unlink"
+	TreeEnded       ChangeKind = "tree_ended"
 	TaskLifetimeSet ChangeKind = "task_lifetime"
-	// The note of IssuerAdded and IssuerRemoved is the issuer's URL.
-	IssuerAdded   ChangeKind = "issuer"
-	IssuerRemoved ChangeKind = "issuer_removed"
+	IssuerAdded     ChangeKind = "issuer"
+	IssuerRemoved   ChangeKind = "issuer_removed"
 )
 
 func DecodeChange(row store.Row) (Change, error) {
@@ -123,8 +109,8 @@ func AccountStream(id string) (store.Stream, error) {
 
 func isValidShardCount(n int) bool { return n == 1 || n == 4 || n == 16 }
 
-// OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default. If the
-// tenant already has an account, the error is Conflict.
+// OpenAccount uses the default if shards is 0. If the tenant already has an account, the error is
+// Conflict.
 func (b *Billing) OpenAccount(ctx context.Context, tenantName string, shards int) (a Account, err error) {
 	shards = cmp.Or(shards, DefaultShards)
 	if !isValidShardCount(shards) {
@@ -181,8 +167,6 @@ func (b *Billing) FindAccount(ctx context.Context, tenantOrID string) (Account, 
 	return b.Account(ctx, id)
 }
 
-// Account returns an account with a strongly consistent read. If the id is unknown, the error is
-// NotFound.
 func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
 	return loadAccount(ctx, b.Store, id)
 }
@@ -214,7 +198,6 @@ func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Account, string, error) { return b.Accounts(ctx, cursor, 100) }))
 }
 
-// SumChanges returns the sum of amount over all changes of an account.
 func (b *Billing) SumChanges(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
 	for position := uint64(1); position <= a.LastPosition; {
 		changes, err := b.Changes(ctx, a.ID, position, int(min(a.LastPosition-position+1, store.MaxPage)))
@@ -232,7 +215,7 @@ func (b *Billing) SumChanges(ctx context.Context, a *Account, amount func(Change
 	return total, nil
 }
 
-// Balance returns the amount that an account can spend, including its credit line.
+// Balance includes the credit line of an account.
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
 	shards, err := b.readShards(ctx, a)
 	if err != nil {
@@ -260,9 +243,8 @@ func sumShards(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// changeAccount applies decide to an account. One commit contains the returned Change as a row of
-// the account, the account's document, and the writes that decide added to the transaction. If
-// decide returns a zero Change, the commit contains only the writes that decide added.
+// changeAccount commits only the writes that decide added to the transaction if decide returns a
+// zero Change.
 func (b *Billing) changeAccount(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -285,15 +267,13 @@ func (b *Billing) changeAccount(ctx context.Context, id string, decide func(cont
 			return appendChange(tx, stream, a.LastPosition, &c)
 		})
 		b.accountCache.invalidate(id)
-		// If calls have changed the balance concurrently, the change is planned again with the
-		// current shards.
+		// A concurrent call may have changed the shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
 			return a, store.AsProblem(err)
 		}
 	}
 }
 
-// maxNote limits the note of a change in bytes.
 const maxNote = 512
 
 func checkNote(note string) error {
@@ -304,8 +284,7 @@ func checkNote(note string) error {
 }
 
 // Credit adds money to an account, once per idempotency key. The money first pays the account's
-// debt. If the key was used before, Credit returns the account unchanged, and replayed is true. If
-// the key was used for another amount, the error is IdempotencyConflict.
+// debt. If the key was used for another amount, the error is IdempotencyConflict.
 func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, idempotencyKey, note string) (a Account, replayed bool, err error) {
 	if amount <= 0 || amount > money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
@@ -314,8 +293,8 @@ func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, id
 	return a, replayed, err
 }
 
-// Adjust changes a balance by a positive or negative amount, once per idempotency key. It fails if
-// the balance would become negative.
+// Adjust changes a balance, once per idempotency key. It fails if the balance would become
+// negative.
 func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, idempotencyKey, note string) (a Account, replayed bool, err error) {
 	if amount == 0 || amount > money.Max || amount < -money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
@@ -384,8 +363,7 @@ func (b *Billing) addToBalance(ctx context.Context, tx *store.Tx, a *Account, am
 	return nil
 }
 
-// SetCreditLine sets the credit line of an account. It fails if the account has spent more of the
-// old line than the new line allows.
+// SetCreditLine fails if the account has spent more of the old line than the new line allows.
 func (b *Billing) SetCreditLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
 	if line < 0 || line > money.Max {
 		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))
@@ -448,8 +426,6 @@ func (a *Account) checkActive() error {
 	return nil
 }
 
-// CheckAccountActive returns an error if the account is suspended. It reads the account from the
-// store.
 func (b *Billing) CheckAccountActive(ctx context.Context, id string) error {
 	a, err := b.Account(ctx, id)
 	if err != nil {
@@ -471,10 +447,7 @@ func (b *Billing) checkAccountActiveCached(ctx context.Context, id string) error
 	return a.checkActive()
 }
 
-// SetSuspended suspends an account or resumes it. While an account is suspended, its keys and the
-// tokens of its issuers cannot call vacants or use AGP. Calls that its links would pay for are
-// refused. Keys can still read the account and its receipts, pay in, revoke keys, end links and
-// cancel bookings. Accepted calls continue.
+// SetSuspended suspends an account or resumes it. A suspended account cannot pay for new calls.
 func (b *Billing) SetSuspended(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err

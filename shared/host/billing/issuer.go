@@ -19,53 +19,43 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Issuer is an issuer of tokens. An account pays for the calls that are made with its tokens. A
-// token is accepted if exactly one Issuer of the host matches the token.
+// Issuer is an issuer of tokens. Account pays for calls with these tokens.
 type Issuer struct {
-	ID      string `json:"id"`     // identifies an account's issuer in paths and counters
-	URL     string `json:"issuer"` // URL of the issuer, spelled like iss in its tokens
+	ID      string `json:"id"`
+	URL     string `json:"issuer"` // spelled like iss in the tokens
 	Account string `json:"account"`
 	Tenant  string `json:"tenant"`
 	IssuerOptions
 	AddedAt time.Time `json:"added"`
 }
 
-// IssuerOptions specifies which tokens of an issuer are accepted, and their rights.
 type IssuerOptions struct {
-	// Audiences lists the values that are accepted in aud, in addition to the URL of the called
-	// vacant or host.
+	// Audiences are accepted in aud, in addition to the called URL.
 	Audiences []string `json:"audiences,omitempty"`
-	// SubjectDailyCap limits the amount that a subject spends in a UTC day, and TotalDailyCap limits
-	// the amount for all subjects together.
+	// The caps limit the spending of a UTC day.
 	SubjectDailyCap money.Amount `json:"cap"`
 	TotalDailyCap   money.Amount `json:"most"`
-	// RequiredClaims contains the claims that a token must have, with their values. AllowAll states
-	// that no claims are required, so everyone with a token of the issuer can spend the account's
-	// money.
+	// RequiredClaims contains the claims that a token must have. If AllowAll is set, everyone with
+	// a token can spend the account's money.
 	RequiredClaims map[string]string `json:"require,omitempty"`
 	AllowAll       bool              `json:"anybody,omitempty"`
-	// Scopes contains the rights of a token. The default is call.
-	Scopes []Scope `json:"scopes,omitempty"`
-	// SubjectClaim is the claim that distinguishes subjects. The default is sub.
-	SubjectClaim string `json:"subject_claim,omitempty"`
-	// Publish lists the issuer in the metadata of the host and of all its vacants (package
-	// resource).
-	Publish bool `json:"listed,omitempty"`
-	// AllowPrivateAddress allows the issuer to be at a private address in the host's network.
-	AllowPrivateAddress bool `json:"private,omitempty"`
+	// Scopes defaults to call.
+	Scopes              []Scope `json:"scopes,omitempty"`
+	SubjectClaim        string  `json:"subject_claim,omitempty"`
+	Publish             bool    `json:"listed,omitempty"`
+	AllowPrivateAddress bool    `json:"private,omitempty"`
 }
 
 const (
-	maxIssuers    = 256 // issuers of a host
-	maxIssuerURL  = 512 // bytes
+	maxIssuers    = 256
+	maxIssuerURL  = 512
 	maxAudiences  = 16
 	maxRequired   = 16
-	maxClaimName  = 128 // bytes of a claim's name
-	maxClaimValue = 512 // bytes
+	maxClaimName  = 128
+	maxClaimValue = 512
 )
 
-// TokenScopes returns the scopes that a token may have. Other scopes are only for keys, which the
-// tenant or the operator creates and revokes.
+// TokenScopes excludes scopes that need a revocable key.
 func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeAgents} }
 
 const DefaultSubjectClaim = "sub"
@@ -145,8 +135,6 @@ func CheckIssuerURL(s string) error {
 	return nil
 }
 
-// IssuerMetadataURLs returns the two URLs at which an issuer may publish its metadata, according to
-// OpenID Connect and OAuth.
 func IssuerMetadataURLs(issuer string) []string {
 	urls := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(issuer); err == nil {
@@ -156,7 +144,7 @@ func IssuerMetadataURLs(issuer string) []string {
 	return urls
 }
 
-// AddIssuer accepts tokens of an issuer for an account, or changes the options of the issuer.
+// AddIssuer adds an issuer to an account, or changes its options.
 func (b *Billing) AddIssuer(ctx context.Context, accountID, issuerURL string, o IssuerOptions) (i Issuer, err error) {
 	if err := CheckIssuerURL(issuerURL); err != nil {
 		return i, err
@@ -186,7 +174,6 @@ func (b *Billing) AddIssuer(ctx context.Context, accountID, issuerURL string, o 
 	return i, err
 }
 
-// RemoveIssuer stops accepting an issuer's tokens for an account from the next request on.
 func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err error) {
 	if i, err = b.Issuer(ctx, id); err != nil {
 		return i, err
@@ -235,8 +222,7 @@ func (b *Billing) Issuers(ctx context.Context) (issuers []Issuer, err error) {
 	return issuers, nil
 }
 
-// RecentIssuers returns the issuers for use in requests. The result may be a second old. Of several
-// concurrent requests, only one reads the issuers.
+// RecentIssuers returns issuers that may be a second old.
 func (b *Billing) RecentIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
 	case b.issuerReadLock <- struct{}{}:

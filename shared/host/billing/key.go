@@ -24,9 +24,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// A key starts with a word of the host and _live_ or _test_, so that people recognize it. The
-// rights of a key are read from its document and never from this prefix. Keys with a tier of AGP
-// start with a different word. A test key calls only vacants of its own tenant, free of charge.
+// The rights of a key are read from its document and never from its prefix. A test key calls only
+// vacants of its own tenant, free of charge.
 const (
 	DefaultKeyPrefix    = "vac"
 	DefaultAGPKeyPrefix = "agnt"
@@ -35,7 +34,6 @@ const (
 	testInfix = "_test_"
 )
 
-// maxPrefix limits the word at the start of keys.
 const maxPrefix = 12
 
 func CheckKeyPrefix(word string) error {
@@ -45,15 +43,13 @@ func CheckKeyPrefix(word string) error {
 	return nil
 }
 
-// secretSize is the number of letters and digits after the prefix. They contain 190 random bits.
+// secretSize letters and digits contain 190 random bits.
 const secretSize = 32
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// Scope is a permission of a key.
 type Scope string
 
-// Scope.Description describes the operations that each scope allows.
 const (
 	ScopeCall   Scope = "call"
 	ScopeRead   Scope = "read"
@@ -81,10 +77,8 @@ func (s Scope) Description() string {
 	}[s]
 }
 
-// Tier selects the quota of a key for AGP.
 type Tier string
 
-// A key with NoTier has no access to AGP.
 const (
 	NoTier     Tier = ""
 	Free       Tier = "free"
@@ -92,12 +86,10 @@ const (
 	Enterprise Tier = "enterprise"
 )
 
-// tierQuotas contains the daily request quota per tier. Zero means no limit.
+// tierQuotas contains the daily AGP requests per tier. Zero means no limit.
 var tierQuotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
-// KeyOptions contains the rights and limits of a new key.
 type KeyOptions struct {
-	// Name identifies the key for people. It may be empty, and several keys may have the same name.
 	Name string `json:"name,omitempty"`
 	Test bool   `json:"test"`
 	// Scopes defaults to call and read, or to agp and read if Tier is set.
@@ -107,18 +99,17 @@ type KeyOptions struct {
 	// MaxPrice limits the price of a call or a booking. Zero means no limit.
 	MaxPrice money.Amount `json:"most,omitempty"`
 	Tier     Tier         `json:"tier"`
-	// Quota is the number of AGP requests per UTC day. Zero means the tier's quota.
+	// Quota limits the AGP requests of a UTC day. Zero means the tier's quota.
 	Quota int64 `json:"quota"`
 	// AgentIDs lists the agents that may send requests. If it is empty, all agents may.
-	AgentIDs []string `json:"agent_ids,omitempty"`
-	// Expires is the time at which the key expires. The zero time means never.
-	Expires time.Time `json:"expires,omitzero"`
+	AgentIDs []string  `json:"agent_ids,omitempty"`
+	Expires  time.Time `json:"expires,omitzero"`
 }
 
 const (
 	maxAgents    = 32
-	maxAgentName = 256 // bytes
-	maxName      = 64  // characters
+	maxAgentName = 256
+	maxName      = 64
 )
 
 func (o *KeyOptions) check(now time.Time) error {
@@ -180,40 +171,33 @@ func (b *Billing) newKeyPrefix(o *KeyOptions) string {
 	return word + liveInfix
 }
 
-// Key is an API key of an account, without its secret.
 type Key struct {
-	ID      string  `json:"id"`
-	Name    string  `json:"name,omitempty"` // display name
-	Account string  `json:"account"`
-	Tenant  string  `json:"tenant"`
-	Prefix  string  `json:"prefix"` // start of the secret, for display
-	Test    bool    `json:"test,omitempty"`
-	Scopes  []Scope `json:"scopes"`
-	// DailyCap is the limit for the spending of a UTC day, or zero for no limit.
-	DailyCap money.Amount `json:"cap,omitempty"`
-	// MaxPrice limits the price of a call or a booking. Zero means no limit.
-	MaxPrice money.Amount `json:"most,omitempty"`
-	// Tier, Quota and AgentIDs are for AGP (KeyOptions).
-	Tier      Tier      `json:"tier,omitempty"`
-	Quota     int64     `json:"quota,omitempty"`
-	AgentIDs  []string  `json:"agent_ids,omitempty"`
-	CreatedAt time.Time `json:"created"`
-	Expires   time.Time `json:"expires,omitzero"`
-	RevokedAt time.Time `json:"revoked,omitzero"`
+	ID        string       `json:"id"`
+	Name      string       `json:"name,omitempty"`
+	Account   string       `json:"account"`
+	Tenant    string       `json:"tenant"`
+	Prefix    string       `json:"prefix"` // start of the secret, for display
+	Test      bool         `json:"test,omitempty"`
+	Scopes    []Scope      `json:"scopes"`
+	DailyCap  money.Amount `json:"cap,omitempty"`
+	MaxPrice  money.Amount `json:"most,omitempty"`
+	Tier      Tier         `json:"tier,omitempty"`
+	Quota     int64        `json:"quota,omitempty"`
+	AgentIDs  []string     `json:"agent_ids,omitempty"`
+	CreatedAt time.Time    `json:"created"`
+	Expires   time.Time    `json:"expires,omitzero"`
+	RevokedAt time.Time    `json:"revoked,omitzero"`
 	Maker
-	// LastUsed is the time of the key's last AGP request. Only Billing.Keys sets it.
+	// Only Billing.Keys sets LastUsed, the time of the last AGP request.
 	LastUsed time.Time `json:"last_used,omitzero"`
 
-	// subject is the subject of a token, or nil for a key.
 	subject *Subject
 }
 
-// DayQuota returns the number of AGP requests that k may send in a UTC day. Zero means no limit.
 func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, tierQuotas[k.Tier]) }
 
 func (k *Key) HasScope(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
-// listedKey is a key in the list of its account.
 type listedKey struct {
 	SecretHash string `json:"hash,omitempty"`
 	Key
@@ -224,14 +208,13 @@ func hashSecret(secret string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// MakeKey creates a key of an account on behalf of the operator. It also returns the key's secret,
-// which cannot be read again.
+// MakeKey returns a secret that cannot be read again.
 func (b *Billing) MakeKey(ctx context.Context, account string, o KeyOptions) (k Key, secret string, err error) {
 	return b.MakeKeyBy(ctx, nil, account, o)
 }
 
-// MakeKeyBy creates a key on behalf of the holder of the key maker, or of the operator if maker is
-// nil. If the new key would have more rights than its maker, the error is Forbidden.
+// MakeKeyBy creates a key on behalf of maker, or of the operator if maker is nil. If the key would
+// have more rights than maker, the error is Forbidden.
 func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o KeyOptions) (k Key, secret string, err error) {
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
@@ -271,7 +254,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 }
 
 func (b *Billing) randomLetters(n int) (string, error) {
-	// Bytes of this value or more are skipped, because they would make some letters more likely.
+	// Bytes of this value or more would make some letters more likely.
 	const firstSkipped = byte(256 / len(alphabet) * len(alphabet))
 	out, buf := make([]byte, 0, n), make([]byte, 1)
 	for len(out) < n {
@@ -317,8 +300,7 @@ func (b *Billing) listKeys(ctx context.Context, account string) (keys []listedKe
 	return keys, nil
 }
 
-// Authenticate returns the key with a secret. It reads the key from the store each time, unless the
-// secret is malformed. If the secret is unknown, the error is Unauthorized.
+// Authenticate uses no cache, so that a revoked key is refused at once.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
 	if !IsSecret(secret) {
 		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+liveInfix)
@@ -343,14 +325,12 @@ func (b *Billing) checkUsable(k *Key) error {
 	return nil
 }
 
-// ErrRevokedKey and ErrExpiredKey are the causes of errors about keys that are no longer valid.
 var (
 	ErrRevokedKey = errors.New("revoked key")
 	ErrExpiredKey = errors.New("expired key")
 )
 
-// IsSecret reports whether a text has the form of a key's secret, without a read from the store.
-// Secrets with an earlier prefix of the host are also accepted.
+// IsSecret checks only the form of a secret, because the host may have changed its prefix.
 func IsSecret(secret string) bool {
 	prefix := strings.TrimRight(secret, alphabet)
 	word, ok := strings.CutSuffix(prefix, liveInfix)
@@ -360,8 +340,8 @@ func IsSecret(secret string) bool {
 	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
-// BearerSecret returns the secret in a request's Authorization header, or "" if there is no such
-// header. Its errors do not contain the secret.
+// BearerSecret returns the secret in a request's Authorization header, or "". Its errors do not
+// contain the secret.
 func BearerSecret(r *http.Request) (string, error) {
 	headers := r.Header.Values("Authorization")
 	if len(headers) == 0 {
@@ -375,29 +355,25 @@ func BearerSecret(r *http.Request) (string, error) {
 	return secret, nil
 }
 
-// KeyRequirement is a condition for the key of a request.
 type KeyRequirement struct {
-	Scope Scope // "" accepts every scope
-	// AllowsTest also admits test keys. They read and change only the test data of their account, so
-	// an operation without test data must admit only live keys.
+	Scope Scope
+	// AllowsTest also admits test keys, which must read and change only test data.
 	AllowsTest bool
-	// RequiresActive refuses keys of suspended accounts. The state of the account may be a second old.
+	// RequiresActive refuses keys of suspended accounts. The state of the account may be a second
+	// old.
 	RequiresActive bool
-	// AltScope is a scope that is accepted instead of Scope. It may be "".
-	AltScope Scope
-	// ExtraScope is a scope that is required in addition to Scope. It may be "".
-	ExtraScope Scope
+	AltScope       Scope
+	ExtraScope     Scope
 }
 
 func CallRequirement() KeyRequirement {
 	return KeyRequirement{Scope: ScopeCall, AllowsTest: true, RequiresActive: true}
 }
 
-// ErrNoKey is the cause of the error that AuthenticateRequest returns for a request without a key.
 var ErrNoKey = errors.New("no key")
 
-// AuthenticateRequest returns the key of a request if the key meets the requirement. Every handler
-// that accepts account keys must call AuthenticateRequest.
+// AuthenticateRequest returns the key of a request. Every handler that accepts account keys must
+// call AuthenticateRequest.
 func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, requirement KeyRequirement) (*Key, error) {
 	secret, err := BearerSecret(r)
 	if err == nil && secret == "" {
@@ -439,7 +415,7 @@ func (b *Billing) authenticateKeyOrToken(ctx context.Context, r *http.Request, s
 	return s.key(), b.recordSubject(ctx, &s)
 }
 
-// Identify returns the account that pays for a request, or nil if the request has no key.
+// Identify returns nil if the request has no key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
 	k, err := b.AuthenticateRequest(ctx, r, CallRequirement())
 	switch {
@@ -460,9 +436,8 @@ func (k *Key) Payer() *call.Payer {
 	return p
 }
 
-// RefreshPayer returns an error if the key or the token of a payer would be refused now. Otherwise,
-// it updates the caps of the payer's issuer, which the operator can change. The limits of a key
-// never change. RefreshPayer is called when a task that the payer dispatched continues.
+// RefreshPayer returns an error if the payer's key or token would be refused now. Otherwise, it
+// updates the caps of the issuer.
 func (b *Billing) RefreshPayer(ctx context.Context, p *call.Payer) error {
 	if p.Issuer != "" {
 		i, err := b.Issuer(ctx, p.Issuer)

@@ -24,26 +24,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// planState contains the writes that pay for a call.
 type planState struct {
 	account *Account
 	day     string
-	// holds take the price from shards of the balance. A refund goes to the first of these shards.
-	holds []store.Add
-	// counters are the daily counters of an account's caps or of free calls.
+	// A refund goes to the shard of the first hold.
+	holds    []store.Add
 	counters []counter
 }
 
-// counter is a daily counter and the error that is returned if the counter is full. partCount is
-// the number of parts into which the counter is divided, or 0. A call uses one part.
 type counter struct {
 	store.Add
 	fullError error
 	partCount int
 }
 
-// freeCallParts is the number of parts into which the counter of all callers' free calls is
-// divided, because a DynamoDB item accepts only a thousand writes per second.
+// freeCallParts divides the counter of all callers' free calls, because a DynamoDB item accepts
+// only a thousand writes per second.
 const freeCallParts = 16
 
 func (b *Billing) Quote(ctx context.Context, q call.QuoteRequest) (c call.PaymentPlan, err error) {
@@ -112,15 +108,15 @@ func (b *Billing) activeAccount(ctx context.Context, id string) (Account, error)
 	return a, err
 }
 
-// spendingLimit limits the spending of its owner. Zero means no limit.
+// spendingLimit uses zero for no limit.
 type spendingLimit struct {
-	counterName string       // owner, as part of the counter's key
-	perDay      money.Amount // limit per UTC day
-	perCall     money.Amount // limit per call
+	counterName string
+	perDay      money.Amount // per UTC day
+	perCall     money.Amount
 }
 
-// findPayer returns the account that pays for a call, or "" if no account pays. It also returns the
-// maker of the caller's link, and the spending limits in addition to the account's own cap.
+// findPayer returns the account that pays for a call, or "", and the limits in addition to the
+// account's own cap. maker is the maker of the caller's link.
 func (b *Billing) findPayer(ctx context.Context, q *call.QuoteRequest) (account string, maker Maker, limits []spendingLimit, err error) {
 	if p := q.Payer; p != nil {
 		limits = []spendingLimit{{counterName: "key#" + p.Key, perDay: p.DailyCap, perCall: p.MaxWalkCost}}
@@ -171,8 +167,8 @@ func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingL
 	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, LedgerState: p}, nil
 }
 
-// quoteFree plans one of the free calls of the day. A signing caller's calls are counted by caller
-// and by address, and a guest's calls only by address.
+// quoteFree plans a free call. A guest's calls are counted only by address, and other calls by
+// caller and address.
 func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (plan call.PaymentPlan, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
@@ -224,17 +220,15 @@ func unpaidError(q *call.QuoteRequest, reason string) error {
 	return problem.New(problem.PaymentRequired, "%s: %s", reason, howToPay)
 }
 
-// Parts of the errors that explain to a caller without money how to pay.
 const (
 	keyHeader = "Authorization: Bearer KEY"
 	linksPath = "/v1/account/links"
 )
 
-// errBalanceTooLow means that the balance of an account does not cover a call.
 var errBalanceTooLow = errors.New("the balance is short")
 
+// allPartsCounter returns the key of all parts in the cache of full counters.
 func allPartsCounter(day, vacant string, total int64) store.Add {
-	// The cache of full counters has one entry for all parts of a counter, with this key.
 	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: total}
 }
 
@@ -255,8 +249,7 @@ func quotaKey(day, counterName string) store.Key {
 func (b *Billing) today() string { return b.Now().UTC().Format(time.DateOnly) }
 
 func (b *Billing) counterExpiry() time.Time {
-	// The counters may be deleted one day after the end of the day, because other clocks may be
-	// behind.
+	// A counter is stored for a day after its day, because other clocks may be behind.
 	return b.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
 }
 
@@ -281,7 +274,6 @@ func (b *Billing) Debit(pair call.Pair, plan *call.PaymentPlan, r *call.RequestR
 		writes = append(writes, dailyCounter.Add)
 	}
 	if plan.Hold > 0 {
-		// The reminder leads Sweep to the call.
 		name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
 		data, _ := DueDocs.Encode(pair) // never fails for a pair
 		writes = append(writes, store.Put{Key: b.reminders().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data})
@@ -310,8 +302,6 @@ func (b *Billing) Replan(ctx context.Context, q call.QuoteRequest, plan *call.Pa
 	return b.holdAcrossShards(ctx, plan, p)
 }
 
-// planOtherPart plans a free call with another part of the counter for all callers, or returns the
-// error of the counter if all parts are full.
 func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, plan *call.PaymentPlan, index int) (call.PaymentPlan, error) {
 	oldState := plan.LedgerState.(*planState)
 	vacant := q.Pair.Vacant.String()
@@ -349,9 +339,8 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, plan 
 	return revisedPlan, nil
 }
 
-// holdAcrossShards plans the hold over several shards. Shards may change while they are read. The
-// call is refused only if two consecutive reads return the same shards, and their sum does not
-// cover the hold.
+// holdAcrossShards plans the hold over several shards. Shards may change while they are read, so
+// the call is refused only if two consecutive reads return the same shards.
 func (b *Billing) holdAcrossShards(ctx context.Context, plan *call.PaymentPlan, oldState *planState) (call.PaymentPlan, error) {
 	var previous []store.Doc
 	for {
@@ -380,8 +369,6 @@ func (b *Billing) holdAcrossShards(ctx context.Context, plan *call.PaymentPlan, 
 	}
 }
 
-// planDebits plans how shards provide an amount, fullest shard first. missing is the amount that
-// the shards lack.
 func planDebits(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, missing money.Amount) {
 	order := make([]int, len(shards))
 	for i := range order {
@@ -433,7 +420,7 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 	return []store.Write{rowRefundWrite(row, int64(row.Price))}
 }
 
-func (*Billing) CanSettleLate(*call.RequestRow) bool { return false } // an account settles immediately
+func (*Billing) CanSettleLate(*call.RequestRow) bool { return false }
 
 func (*Billing) ListPaymentOptions(p *price.Price, refusal error) (ways []json.RawMessage) {
 	if errors.Is(refusal, errBalanceTooLow) {

@@ -16,15 +16,13 @@ import (
 
 // Link connects a caller with the account that pays for the caller's signed calls.
 type Link struct {
-	Caller  identity.ID `json:"caller"`
-	Account string      `json:"account"`
-	// DailyCap is the limit for the spending of a UTC day, or zero for no limit.
+	Caller    identity.ID  `json:"caller"`
+	Account   string       `json:"account"`
 	DailyCap  money.Amount `json:"cap,omitempty"`
 	CreatedAt time.Time    `json:"made"`
 	Maker
 }
 
-// storedLink is the stored form of a Link.
 type storedLink struct {
 	Claim string `json:"claim"` // last claim that the caller signed
 	Link
@@ -35,9 +33,8 @@ func linkKey(caller identity.ID) store.Key {
 	return LinkDocs.Key(caller.String())
 }
 
-// Link links a caller to the account in the caller's claim, on behalf of the operator. The account
-// then pays for the caller's calls. A claim is accepted only if it is later than the caller's last
-// claim. If another account pays for the caller, the error is Conflict.
+// Link links a caller to the account in the caller's claim. The claim must be later than the
+// caller's last claim. If another account pays for the caller, the error is Conflict.
 func (b *Billing) Link(ctx context.Context, account, claimText string) (l Link, err error) {
 	return b.LinkBy(ctx, nil, account, claimText)
 }
@@ -94,14 +91,11 @@ func (b *Billing) LinkBy(ctx context.Context, actor *Key, account, claimText str
 	return l, err
 }
 
-// Unlink ends the link of a caller to an account, on behalf of the holder of the key actor, or of
-// the operator if actor is nil.
 func (b *Billing) Unlink(ctx context.Context, actor *Key, account string, caller identity.ID) error {
 	return b.unlinkCaller(ctx, actor, account, caller, "")
 }
 
-// UnlinkByClaim ends the link of the caller who signed the claim, whichever account pays for the
-// caller. The claim must not name an account.
+// UnlinkByClaim ends the link of the caller who signed the claim, which must not name an account.
 func (b *Billing) UnlinkByClaim(ctx context.Context, claimText string) error {
 	c, err := b.verifyClaim(ctx, claimText)
 	if err != nil {
@@ -120,7 +114,6 @@ func (b *Billing) UnlinkByClaim(ctx context.Context, claimText string) error {
 	return b.unlinkCaller(ctx, nil, s.Account, c.Vacant, claimText)
 }
 
-// IsUnlinkClaim reports whether a text is a claim that ends its signer's link.
 func IsUnlinkClaim(claimText string) bool {
 	c, err := claim.Parse(claimText)
 	return err == nil && c.Account == ""
@@ -181,8 +174,8 @@ func (b *Billing) verifyClaim(ctx context.Context, claimText string) (claim.Paym
 	return c, c.Verify(self, b.Now())
 }
 
-// loadLinkForClaim reads the link of the claim's caller. It returns an error if the claim is not
-// later than the caller's last claim, because it may then be replayed.
+// loadLinkForClaim rejects a claim that is not later than the caller's last claim, because the
+// claim may be replayed.
 func (b *Billing) loadLinkForClaim(ctx context.Context, tx *store.Tx, c *claim.PaymentClaim, claimText string) (s storedLink, err error) {
 	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == claimText && !(s.Ended && c.Account != "") {
 		return s, err
@@ -207,7 +200,7 @@ func (b *Billing) Links(ctx context.Context, account string) (links []Link, err 
 	return links, nil
 }
 
-// recentLink returns the link of a caller, which may be a second old, or the zero Link.
+// recentLink returns a link that may be a second old, or the zero Link.
 func (b *Billing) recentLink(ctx context.Context, caller identity.ID) (Link, error) {
 	return b.linkCache.getOrRead(caller, b.Now(), func() (Link, error) {
 		s, _, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))

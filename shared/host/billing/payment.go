@@ -11,27 +11,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// MinPayment and MaxPayment limit the amount of one payment.
 const (
 	MinPayment = 5 * money.Dollar
 	MaxPayment = 10_000 * money.Dollar
-	// Cent is the unit of payments.
-	Cent = money.Dollar / 100
+	Cent       = money.Dollar / 100
 )
 
 // Payments is a payment provider, such as Stripe. It must be safe for concurrent use. If the
-// operator has not set the provider's keys, the errors of both methods are NotFound.
+// provider's keys are not set, errors are NotFound.
 type Payments interface {
-	// CreateCheckout creates a page for a payment to an account. A repeated idempotency key
-	// returns the same page. If the idempotency key is "", each call creates a page.
+	// CreateCheckout creates a page for a payment. A repeated idempotency key, except "", returns
+	// the same page.
 	CreateCheckout(ctx context.Context, account string, amount money.Amount, idempotencyKey string) (Checkout, error)
-	// ParseEvent verifies the signature of a provider's webhook and parses the event of a payment. If
-	// the webhook is about something else, ParseEvent returns the zero Event. If the provider did not
-	// sign the webhook in the last five minutes, the error is Malformed.
+	// ParseEvent verifies and parses a provider's webhook. If the webhook is about something else,
+	// it returns the zero Event. A webhook that was not signed in the last five minutes is
+	// Malformed.
 	ParseEvent(ctx context.Context, signature string, body []byte) (Event, error)
 }
 
-// Checkout is a page for a payment.
 type Checkout struct {
 	ID      string       `json:"id"`
 	URL     string       `json:"url"`
@@ -39,7 +36,6 @@ type Checkout struct {
 	Expires time.Time    `json:"expires"`
 }
 
-// CheckoutPath is the path to which payers return, below the URL of the host.
 const CheckoutPath = "/v1/account/checkout"
 
 func CheckPayment(amount money.Amount) error {
@@ -52,24 +48,21 @@ func CheckPayment(amount money.Amount) error {
 // Event is a provider's report about a payment. Events may arrive repeatedly, late and in any
 // order.
 type Event struct {
-	PaymentID     string       // provider's id of the payment
-	Account       string       // account that gets the payment, if it was paid
-	Paid          money.Amount // amount of the payment, if it was paid
-	RefundedTotal money.Amount // sum of the payment's refunds, without refunds that had failed before the event
-	RefundID      string       // id of the refund that is reported, or ""
+	PaymentID     string
+	Account       string // set if the payment was paid
+	Paid          money.Amount
+	RefundedTotal money.Amount // without refunds that failed earlier
+	RefundID      string
 	RefundReport  Refund
-	DisputeID     string // id of the dispute that is reported, or ""
+	DisputeID     string
 	DisputeReport Dispute
 }
 
-// Refund is one refund of a payment. The provider withdraws the amount when the refund is created,
-// and returns it if the refund fails or is canceled.
 type Refund struct {
 	Amount money.Amount `json:"amount"`
 	Failed bool         `json:"failed,omitempty"` // failed or canceled, which is final
 }
 
-// Dispute is a payer's claim that a payment was wrong.
 type Dispute struct {
 	Amount money.Amount `json:"amount"`
 	State  DisputeState `json:"state"`
@@ -84,25 +77,21 @@ const (
 	DisputeWon  DisputeState = "won"
 )
 
-// Payment is the state of a payment. Its account has received Paid minus Withdrawn. When
-// SettlePayment has returned, Withdrawn equals the sum of refunds and disputes.
+// Payment is the state of a payment. Its account has received Paid minus Withdrawn.
 type Payment struct {
 	// Account is "" until the event of the payment itself arrives.
-	Account string       `json:"account,omitempty"`
-	Paid    money.Amount `json:"paid,omitempty"`
-	// RefundedTotal is the highest RefundedTotal of all events.
+	Account       string             `json:"account,omitempty"`
+	Paid          money.Amount       `json:"paid,omitempty"`
 	RefundedTotal money.Amount       `json:"refunded,omitempty"`
 	Refunds       map[string]Refund  `json:"refunds,omitempty"`
 	Disputes      map[string]Dispute `json:"disputes,omitempty"`
-	// Withdrawn is the amount taken from the account, including the amount that it owes.
+	// Withdrawn includes the amount that the account owes.
 	Withdrawn money.Amount `json:"taken,omitempty"`
 }
 
 // refundedAmount returns the sum of refunds that have not failed and of open or lost disputes, at
-// most Paid. Some refunds may have no event of their own, because the operator chooses which events
-// the provider sends. The sum of such refunds is the part of RefundedTotal that exceeds the sum of
-// all known refunds, including failed refunds. A refund is never counted twice, because
-// RefundedTotal never exceeds the sum of all refunds.
+// most Paid. RefundedTotal includes refunds without their own event. It never exceeds the sum of
+// all refunds, so no refund is counted twice.
 func (p *Payment) refundedAmount() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {
@@ -120,8 +109,8 @@ func (p *Payment) refundedAmount() money.Amount {
 	return min(total, p.Paid)
 }
 
-// merge adds an event and reports whether p has changed. An event does not show whether it is newer
-// than another one. Therefore the states decide: a failed refund and a decided dispute are final.
+// merge adds an event. Events may arrive in any order, so the final states win: a failed refund and
+// a decided dispute.
 func (p *Payment) merge(e *Event) (changed bool) {
 	if e.RefundedTotal > p.RefundedTotal {
 		p.RefundedTotal, changed = e.RefundedTotal, true
@@ -143,15 +132,13 @@ func (p *Payment) merge(e *Event) (changed bool) {
 	return true
 }
 
-// unknownPaymentRetention is the time for which refunds and disputes of an unknown payment are
-// stored. They may arrive before the payment's own event, which the provider retries for three
-// days, or may belong to another business.
+// unknownPaymentRetention limits how long refunds of an unknown payment are stored. The payment's
+// own event may arrive days later, or never.
 const unknownPaymentRetention = 30 * 24 * time.Hour
 
-// SettlePayment applies an event of a provider to the account. It credits a payment once, and takes
-// refunds and disputes from the balance. If the balance is too small, the account owes the rest and
-// is suspended. A repeated event completes what a crash left incomplete, and otherwise has no
-// effect.
+// SettlePayment applies an event to the account, once. If the balance does not cover a refund or
+// dispute, the account owes the rest and is suspended. A repeated event completes what a crash left
+// incomplete.
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {
@@ -168,7 +155,6 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	return b.applyRefunds(ctx, account, e.PaymentID)
 }
 
-// loadPayment reads a payment in a transaction. save writes the current value of p.
 func (b *Billing) loadPayment(ctx context.Context, tx *store.Tx, id string) (p *Payment, save func(), err error) {
 	stored, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
 	p = &stored
@@ -202,8 +188,6 @@ func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 	return err
 }
 
-// recordRefund stores a refund or dispute. It returns the account of the payment, or "" if the
-// payment is unknown.
 func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, err error) {
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		p, save, err := b.loadPayment(ctx, tx, e.PaymentID)
@@ -219,7 +203,7 @@ func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, e
 	return account, store.AsProblem(err)
 }
 
-// applyRefunds takes the refunds of a payment from its account, or returns the amount of a failed
+// applyRefunds takes refunds and disputes from the account, or returns the amount of a failed
 // refund or a won dispute.
 func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 	_, err := b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
@@ -252,7 +236,6 @@ func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
 }
 
 func (b *Billing) creditAfterDebt(ctx context.Context, tx *store.Tx, a *Account, c Change) (Change, error) {
-	// The amount first pays the account's debt.
 	paid := min(a.Owed, c.Amount)
 	a.Owed -= paid
 	c.Amount, c.Owed = c.Amount-paid, -paid

@@ -13,15 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Purchase is an immediate payment by an account for something other than a call. Its writes belong
-// to the commit of the purchased item.
+// Purchase is a payment for something other than a call. Its writes belong to the commit of the
+// purchased item.
 type Purchase struct {
 	billing *Billing
 	plan    call.PaymentPlan
 }
 
-// PlanPurchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
-// PriceAboveMax, PaymentRequired or SpendCapReached. Only Replan returns the last two.
 func (b *Billing) PlanPurchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.activeAccount(ctx, k.Account)
 	if err != nil {
@@ -45,9 +43,8 @@ func (p *Purchase) Writes() (writes []store.Write) {
 	return writes
 }
 
-// Replan plans the purchase in another way after the store has refused one of its writes with err.
-// If no other way remains, it returns the refusal. If err is about another write of the commit, it
-// returns err.
+// Replan plans the purchase in another way after a commit failed with err. It returns the refusal
+// if no other way remains, and err if another write of the commit failed.
 func (p *Purchase) Replan(ctx context.Context, err error) error {
 	var bounds *store.BoundsError
 	isOwnWrite := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {

@@ -10,22 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// A key can create only keys that do not have more rights than itself. The operator, represented by
-// a nil maker, can create any key.
-//
-// A cap limits the spending of its key per day. A key with a cap can create only keys that cannot
-// spend, because each new key would have its own cap. A link spends without the limits of the key
-// that created it: it is not for tests, does not expire and has its own cap. Therefore, only a key
-// without such limits can link callers: a live key that may call vacants, does not expire, and has
-// neither a cap nor a limit per call. A link ends with its key (tree.go).
-//
-// A test key cannot read or change data that live keys use. KeyRequirement.AllowsTest admits it to
-// an operation, and CanSee hides live keys from it. Every live key with the scope manage can revoke
-// any key and end any link, because a leaked key must be revoked quickly. A key without the scope
-// manage can end only the links that it created.
+// A key can create only keys that do not have more rights than itself. A nil key is the operator. A
+// key with a cap cannot create a key that spends, because each new key would have its own cap. A
+// link spends without the limits of the key that created it, so only a key without limits can link
+// callers. A live key with the scope manage can revoke any key, because a leaked key must be
+// revoked quickly.
 
-// checkCanMake returns an error if the new key would have rights that k lacks. The scopes of o must
-// be set.
 func (k *Key) checkCanMake(o *KeyOptions) error {
 	if k == nil {
 		return nil
@@ -69,8 +59,7 @@ func (k *Key) checkCanMake(o *KeyOptions) error {
 	return nil
 }
 
-// CanSee reports whether the holder of k may know another key of the account. A test key sees only
-// test keys. A nil k represents the operator, who sees all keys.
+// CanSee hides live keys from test keys. A nil k is the operator, who sees all keys.
 func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
 func (k *Key) checkCanEnd(m *Maker) error {
@@ -103,9 +92,8 @@ func (k *Key) checkCanLink() error {
 	return nil
 }
 
-// checkStillValid returns an error if k was revoked or has expired since its request was
-// authenticated, or is in a tree that is being ended. The change by k and a revocation both write
-// the account, so they conflict, and the later commit detects the earlier one.
+// checkStillValid returns an error if k was revoked since its request was authenticated. The change
+// by k and the revocation both write the account, so the later commit detects the earlier one.
 func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account, k *Key) error {
 	if k == nil {
 		return nil

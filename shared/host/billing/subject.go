@@ -10,32 +10,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// TokenChecker checks tokens of issuers (package tokens).
 type TokenChecker interface {
-	// LooksLikeToken reports whether a secret has the form of a token, without a read from the store.
 	LooksLikeToken(secret string) bool
-	// Check returns the subject that sends a request with a token. If the token is not accepted,
-	// the error is Unauthorized.
+	// Check returns the subject of a token. If the token is not accepted, the error is
+	// Unauthorized.
 	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
 }
 
-// TokenCheckerConfig configures the checker of tokens.
 type TokenCheckerConfig struct {
-	Now    func() time.Time
-	Client *outbound.Client
-	// Issuers returns the issuers whose tokens are accepted.
+	Now     func() time.Time
+	Client  *outbound.Client
 	Issuers func(context.Context) ([]Issuer, error)
-	// Resources returns the URLs that a request calls. A token may contain each of them in aud. If
-	// a URL ends with a slash, a token may also contain a URL below it.
+	// Resources returns the URLs that a request calls and that aud may contain. A URL with a final
+	// slash includes the URLs below it.
 	Resources func(*http.Request) ([]string, error)
 }
 
 // Subject is the person or the program for which a token was issued.
 type Subject struct {
 	Issuer Issuer
-	// ID is the hash of the issuer's URL and Name, which has call.SubjectSize bytes in hex.
 	ID     string
-	Name   string // subject as spelled by the issuer
+	Name   string // spelled like in the token
 	Scopes []Scope
 }
 
@@ -44,7 +39,6 @@ func (s *Subject) key() Key {
 	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.URL, Scopes: s.Scopes, DailyCap: i.SubjectDailyCap, subject: s}
 }
 
-// NamedSubject contains the name of a subject, which rows do not contain.
 type NamedSubject struct {
 	ID      string    `json:"subject"`
 	Account string    `json:"account"`
@@ -53,9 +47,8 @@ type NamedSubject struct {
 	Since   time.Time `json:"since"`
 }
 
-// SubjectDocs contains the names of an account's subjects by their ids. If a subject's document is
-// missing, its name is unknown. These documents have a separate partition, because the functions
-// that check tokens may not write accounts.
+// SubjectDocs has a separate partition, because the functions that check tokens may not write
+// accounts.
 var SubjectDocs = store.DocKind[NamedSubject]{
 	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
 	Codec:    store.JSONCodec[NamedSubject](1),
@@ -86,8 +79,7 @@ func (b *Billing) Subjects(ctx context.Context, account string) (subjects []Name
 	return subjects, nil
 }
 
-// ForgetSubject deletes the name of an account's subject. The next request of the subject stores
-// the name again.
+// ForgetSubject deletes the stored name of a subject until its next request.
 func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
 	key := SubjectDocs.Key(account, id)
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

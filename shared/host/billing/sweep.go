@@ -20,8 +20,7 @@ type Resolver interface {
 	ResolveOverdue(ctx context.Context, pair call.Pair, position uint64) (bool, error)
 }
 
-// Sweep handles the reminders of calls a minute after they are due. It voids a call that is still
-// undecided, and retries the settlement of an answered call that waits for it.
+// Sweep decides the calls that are overdue by a minute.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.SweepResult, error) {
 	return b.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)

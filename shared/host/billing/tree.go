@@ -14,29 +14,18 @@ import (
 )
 
 // A tree consists of a key, all keys that it or its descendants created, and the links that these
-// keys created. RevokeKey ends a tree:
+// keys created. RevokeKey ends a tree in several commits, because a tree may need more writes than
+// a commit allows.
 //
-//  1. One commit revokes the key and adds it to Account.EndingTrees. From then on,
-//     AuthenticateRequest refuses the other keys of the tree, Quote treats its links as ended, and
-//     checkStillValid refuses new keys and links of its keys, so that the tree cannot grow.
-//  2. Each further commit ends as many keys and links of the tree as a commit can contain, because
-//     a tree may have more keys than a commit may have writes.
-//  3. The last commit removes the key from Account.EndingTrees when no process can still have a
-//     link of the tree in its cache.
-//
-// After a crash, the next RevokeKey of the account or the sweeper (EndTrees) continues.
-//
-// Each key and link stores the ids of all its makers, so AuthenticateRequest and Quote need not
-// read the makers. The ids never change. A tree therefore also includes descendants of keys that
-// RevokeSingleKey has revoked.
+// The first commit revokes the key and adds it to Account.EndingTrees. From then on, the host
+// refuses all keys and links of the tree, so the tree cannot grow. The last commit removes the key
+// from EndingTrees when no process can still have a link of the tree in its cache. If the process
+// dies before the last commit, the next RevokeKey or the sweeper (EndTrees) continues.
 
-// MadeByOperator is the value of MadeBy in keys and links that the operator created.
 const MadeByOperator = "operator"
 
-// Maker identifies the maker of a key or a link.
 type Maker struct {
-	// MadeBy is the id of the key that is the maker, or MadeByOperator. In documents of earlier
-	// programs, which recorded no makers, it is "".
+	// MadeBy is the id of a key, MadeByOperator, or "" in documents of earlier versions.
 	MadeBy string `json:"made_by,omitempty"`
 	// Ancestors contains the maker of the key MadeBy, the maker of that maker, and so on.
 	Ancestors []string `json:"ancestors,omitempty"`
@@ -69,11 +58,10 @@ func (a *Account) checkNotEnding(k *Key) error {
 	return nil
 }
 
-// Limits of an account's keys, in addition to the quota of usable keys.
 const (
-	maxEndedKeys   = 1000 // listed keys that were revoked or have expired
-	maxKeysOfKey   = 100  // usable keys that one key created
-	maxGenerations = 8    // makers above a key
+	maxEndedKeys   = 1000
+	maxKeysOfKey   = 100 // usable keys that one key created
+	maxGenerations = 8
 )
 
 func (k *Key) endTime(now time.Time) time.Time {
@@ -83,10 +71,8 @@ func (k *Key) endTime(now time.Time) time.Time {
 	return k.RevokedAt
 }
 
-// makeRoomForKey returns an error if the account or the maker may not have another key. If the
-// account lists too many ended keys, makeRoomForKey deletes the key that ended first. It does not
-// delete a key whose tree has a link or a usable key, so that the tree can be ended with the id of
-// the key.
+// makeRoomForKey deletes an ended key if the account lists too many, but never a key whose id is
+// still needed to end its tree.
 func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	keys, err := b.listKeys(ctx, a.ID)
 	if err != nil {
@@ -94,7 +80,7 @@ func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, 
 	}
 	now := b.Now()
 	var ended []listedKey
-	var makers []string // makers of usable keys and of links
+	var makers []string
 	usableCount, madeByMaker := 0, 0
 	for _, k := range keys {
 		if !k.endTime(now).IsZero() {
@@ -137,25 +123,22 @@ func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, 
 	return nil
 }
 
-// EndedKeysAndLinks lists the keys and links that ended with a key.
 type EndedKeysAndLinks struct {
 	Keys  []Key  `json:"ended_keys,omitempty"`
 	Links []Link `json:"ended_links,omitempty"`
-	// KeysWithoutMaker and LinksWithoutMaker count the account's usable keys and its links whose maker
-	// was not recorded. RevokeKey ends such a key only if it is called with the key's own id.
+	// KeysWithoutMaker and LinksWithoutMaker count usable keys and links whose maker was not
+	// recorded. They do not end with another key.
 	KeysWithoutMaker  int `json:"keys_without_maker,omitempty"`
 	LinksWithoutMaker int `json:"links_without_maker,omitempty"`
 }
 
-// Revocation is a revoked key with the keys and links that ended with it.
 type Revocation struct {
 	Key
 	EndedKeysAndLinks
 }
 
-// RevokeKey revokes a key of an account and ends its tree from the next request on. actor is the
-// revoking key, or nil for the operator. A repeated call ends the part of the tree that a crash or
-// RevokeSingleKey has left.
+// RevokeKey revokes a key and ends its tree. actor is the revoking key, or nil for the operator. A
+// repeated call ends what a crash has left.
 func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string) (r Revocation, err error) {
 	var startedEnding bool
 	if r.Key, startedEnding, err = b.markRevoked(ctx, actor, account, id, true); err != nil {
@@ -165,8 +148,7 @@ func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string)
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it created; recording their end is not complete, and continues within minutes or when you run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
-	// Other trees of the account may also have ended, but the holder of actor may not be allowed to
-	// know their keys.
+	// The holder of actor may not be allowed to know keys of other trees.
 	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
 	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
 	keys, err := b.listKeys(ctx, account)
@@ -192,7 +174,6 @@ func (b *Billing) RevokeSingleKey(ctx context.Context, actor *Key, account, id s
 	return k, err
 }
 
-// markRevoked revokes a key. startedEnding reports whether it added the key to Account.EndingTrees.
 func (b *Billing) markRevoked(ctx context.Context, actor *Key, account, id string, endsTree bool) (k Key, startedEnding bool, err error) {
 	if id == "" || strings.Trim(id, alphabet) != "" || len(id) > 64 {
 		return k, false, problem.New(problem.NotFound, "no such key")
@@ -242,8 +223,6 @@ func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error 
 	return nil
 }
 
-// EndTrees completes interrupted revocations in all accounts and returns how many keys and links it
-// ended. After an error, it continues with the next account. It returns all errors.
 func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	var errs []error
 	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.Range()) {
@@ -258,9 +237,9 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	return n, errors.Join(errs...)
 }
 
-// endAccountTrees completes all revocations of an account. startedEnding reports whether the caller
-// started the revocation of the key id. In every other tree, another process may just have ended
-// links, so endTree waits until the link caches of other processes have expired.
+// endAccountTrees completes all revocations of an account. Unless the caller has just started the
+// revocation of the key id, another process may have ended links, and endTree waits until link
+// caches have expired.
 func (b *Billing) endAccountTrees(ctx context.Context, account, id string, startedEnding bool) (ended EndedKeysAndLinks, err error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -273,8 +252,7 @@ func (b *Billing) endAccountTrees(ctx context.Context, account, id string, start
 	return ended, err
 }
 
-// maxEndedPerCommit limits the keys and links that a commit ends. Each of them takes two writes,
-// and the account and its row take one write each.
+// maxEndedPerCommit allows two writes for each key or link, and two for the account and its row.
 const maxEndedPerCommit = (store.MaxWrites - 2) / 2
 
 func (b *Billing) endTree(ctx context.Context, account, root string, startedEnding bool, ended *EndedKeysAndLinks) error {
@@ -348,7 +326,7 @@ func (b *Billing) endBatch(ctx context.Context, account, root string, keys []lis
 			if err != nil {
 				return c, err
 			}
-			// Another key may have linked the caller in the meantime.
+			// Another key may have linked the caller since then.
 			if s.Ended || s.Account != account || !s.descendsFrom(root) {
 				continue
 			}

@@ -12,23 +12,20 @@ import (
 )
 
 const (
-	// requestsPerSecond is the number of AGP requests that a key may send per second, and the size of
-	// its burst.
 	requestsPerSecond = 20
-	// maxAgentsPerMinute limits the agents that the document of a key's use lists per minute, so that
-	// the document stays below a kilobyte.
+	// maxAgentsPerMinute keeps the document of a key's use below a kilobyte.
 	maxAgentsPerMinute = 32
 )
 
-// keyUse counts a key's AGP requests. All requests of the key change this document.
+// keyUse is changed by each AGP request of a key.
 type keyUse struct {
 	Day         string    `json:"day"`
-	Count       int64     `json:"count"`  // number of requests on Day
-	RateTokens  float64   `json:"tokens"` // requests that the rate limit allowed in one burst at TokensAt
+	Count       int64     `json:"count"`
+	RateTokens  float64   `json:"tokens"`
 	TokensAt    time.Time `json:"at"`
 	LastUsed    time.Time `json:"last"`
-	Minute      int64     `json:"minute"`           // minute of AgentHashes
-	AgentHashes []string  `json:"agents,omitempty"` // hashes of the agents' names
+	Minute      int64     `json:"minute"`
+	AgentHashes []string  `json:"agents,omitempty"`
 }
 
 func hashAgent(agent string) string {
@@ -62,16 +59,14 @@ func (b *Billing) loadQuotaUse(ctx context.Context, reader store.Reader, k *Key)
 	return u, err
 }
 
-// Allowance is the remaining quota of a key.
 type Allowance struct {
-	Limit, Remaining int64 // requests per UTC day; a Limit of zero means no limit
+	Limit, Remaining int64 // per UTC day; a Limit of zero means no limit
 	Reset            time.Time
 }
 
-// QuotaError refuses a request because the quota or the rate of its key is exceeded.
 type QuotaError struct {
 	Allowance
-	RetryAfter time.Duration // time until the next request is allowed
+	RetryAfter time.Duration
 
 	isDailyQuota bool // the quota of the day is exceeded, not the rate
 }
@@ -95,9 +90,8 @@ func (b *Billing) CheckQuota(ctx context.Context, k *Key) (Allowance, error) {
 	return b.countRequest(&u, k, "")
 }
 
-// CountUse counts, in tx, an answered request of a key for an agent. isFirstOfMinute reports
-// whether it is the agent's first request of the minute. If concurrent requests have used the
-// quota, the error is a *QuotaError.
+// CountUse counts an answered request of a key. If concurrent requests have used the quota, the
+// error is a *QuotaError.
 func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (allowance Allowance, isFirstOfMinute bool, err error) {
 	u, err := b.loadQuotaUse(ctx, tx, k)
 	if err != nil {
@@ -145,20 +139,15 @@ func (b *Billing) countRequest(u *keyUse, k *Key, agent string) (a Allowance, er
 	return a, nil
 }
 
-// AgentSeenWrite returns a write that records that an agent was seen in the current minute.
-// CountActiveAgents counts the agent for five minutes.
 func (b *Billing) AgentSeenWrite(agent string) store.Write {
 	now := b.Now().UTC()
 	return store.Add{Key: ActiveAgentDocs.Key(formatMinute(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
-// MaxActive limits the number that CountActiveAgents returns.
 const MaxActive = 10_000
 
 func formatMinute(minute int64) string { return strconv.FormatInt(minute, 10) }
 
-// CountActiveAgents returns the number of agents that were seen in the last five minutes, at most
-// MaxActive.
 func (b *Billing) CountActiveAgents(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {

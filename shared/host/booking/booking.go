@@ -1,30 +1,13 @@
 // Package booking books venues. Every listed vacant is a venue. A booking is a paid call that may
 // outlive its request.
 //
-// A booking, its usage event and its payment are written in one commit. Each later change is a row
-// in the booking's stream, written in the commit of the change. The states change only as package
-// vacant/booking allows. The price of a booking that cannot be delivered is refunded once.
+// Confirm commits the booking with its price and a hold, which is the maximum charge for the
+// venue's call. HandleMessage dispatches the booking, and the venue's call takes the hold. The
+// venue's answer changes the state. Sweep dispatches again, and expires or completes bookings. A
+// booking that cannot be delivered is refunded once.
 //
-// # The life of a booking
-//
-//  1. Confirm commits row 1, the booking, its usage event, the debit and a reminder. The debit is
-//     the price of the booking plus the maximum charge for the venue's call, which is held. Then
-//     Confirm sends the booking to the queue and waits a short time for the venue.
-//  2. HandleMessage dispatches the booking. The state becomes dispatched before the venue is
-//     called. A guest key of the booking signs the envelope, so that bookings of one venue run in
-//     parallel. The commit that accepts the call moves the held money to the call's request row,
-//     which names the account as payer. From then on, the call is charged or refunded like any
-//     other call. If a later dispatch makes another call, the same price is held again.
-//  3. The venue's answer changes the state to accepted, rejected or, with a result, completed.
-//  4. Sweep handles due reminders: it dispatches again, and expires or completes bookings.
-//
-// # Crashes
-//
-// If the venue's call is never accepted, the held money is refunded when the booking stops waiting
-// for the venue. A crash before the commit of step 1 leaves only the guest's details, which expire.
-// If the host crashes after step 1, the reminder dispatches the booking. If the host crashes after
-// step 2, the effect of the reminder depends on the venue. A venue on this host gets the same bytes
-// again and returns the same answer. A dispatch to a venue on another host counts as failed.
+// If the process dies during a dispatch, a venue on this host gets the same bytes again and returns
+// the same answer. The dispatch to a venue on another host counts as failed.
 package booking
 
 import (
@@ -51,37 +34,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindBooking is the stream kind of bookings.
 const KindBooking = "bkg"
 
 const DefaultPrice = 250_000 * money.Amount(1)
 
-// Cent is the unit of amounts in AGP.
 const Cent = money.Dollar / 100
 
 const (
 	// MaxPendingTime limits the time in which a booking must be dispatched.
 	MaxPendingTime = 24 * time.Hour
-	// completeAfter is the time after the start at which an accepted booking becomes completed.
+	// completeAfter begins at the start of an accepted booking.
 	completeAfter = 24 * time.Hour
-	// MaxLeadTime limits how far the start of a booking may be in the future.
-	MaxLeadTime = 366 * 24 * time.Hour
-	// detailsRetention is the retention of details after the start of the booking or, without a start,
-	// after the confirm.
+	MaxLeadTime   = 366 * 24 * time.Hour
+	// detailsRetention begins at the start of the booking or, without a start, at the confirm.
 	detailsRetention = 30 * 24 * time.Hour
-	// answerTimeout is the time in which a venue must answer. A dispatch that takes longer has failed.
-	answerTimeout = 2 * time.Minute
-	// venueCallTimeout limits the turn of a venue on this host, and the call to a venue on another
-	// host. It is shorter than answerTimeout, so that the answer arrives before the dispatch counts as
-	// failed.
+	answerTimeout    = 2 * time.Minute
+	// venueCallTimeout is shorter than answerTimeout, so that the answer arrives before the
+	// dispatch counts as failed.
 	venueCallTimeout = 90 * time.Second
-	// confirmRetention is the time for which a repeated confirm returns the booking of the first
-	// confirm.
+	// confirmRetention is the time for which a repeated confirm returns the same booking.
 	confirmRetention = 24 * time.Hour
 )
 
-// retryPauses lists the pause after each failed dispatch. If the dispatch after the last pause also
-// fails, the booking is rejected.
 var retryPauses = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
 
 // Config configures a Service. Wait, Outbound and Price are optional.
@@ -91,16 +65,12 @@ type Config struct {
 	Registry *registry.Registry
 	Calls    *call.Host
 	Guests   *guests.Keys
-	// Signer returns the key that signs booking statements at a time, for example
-	// signingkey.Keys.Signer.
-	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
-	// BaseURL returns the base URL of the host's AGP endpoints.
-	BaseURL func(context.Context) (string, error)
-	// FindByShortID returns the id of the listed vacant whose id starts with the 12 digits short, or
-	// the zero id.
+	Signer   func(ctx context.Context, at time.Time) (certificate.Signer, error)
+	BaseURL  func(context.Context) (string, error)
+	// FindByShortID returns the listed vacant whose id starts with the 12 digits short, or the zero
+	// id.
 	FindByShortID func(ctx context.Context, short string) (identity.ID, error)
-	// Outbound sends requests to venues on other hosts. If it is nil, these venues cannot be
-	// booked.
+	// If Outbound is nil, venues on other hosts cannot be booked.
 	Outbound *outbound.Client
 	Queue    task.Queue
 	Price    money.Amount // multiple of Cent, where zero means DefaultPrice
@@ -128,11 +98,10 @@ func (s *Service) reminders() due.Reminders {
 	return due.Reminders{Kind: DueDocs.Shape, Updater: s.updater(), Now: s.Now}
 }
 
-// Booking is the current state of a booking without its details.
 type Booking struct {
 	ID           string       `json:"booking_id"` // 32 random bytes in hex
 	Account      string       `json:"account"`
-	KeyID        string       `json:"key"` // id of the account's key that made the booking
+	KeyID        string       `json:"key"`
 	Tier         billing.Tier `json:"tier"`
 	Test         bool         `json:"test,omitempty"`
 	From         string       `json:"from"` // sender as stated by the key's holder
@@ -141,28 +110,25 @@ type Booking struct {
 	Name         string       `json:"venue_name"`
 	Start        time.Time    `json:"starts_at,omitzero"`
 	PartySize    int64        `json:"party_size"`
-	Price        money.Amount `json:"price"` // micro-dollars
+	Price        money.Amount `json:"price"`
 	UsageEventID string       `json:"event_id,omitempty"`
 	// VenuePrice is the maximum charge for the venue's call under version VenueVersion of its
-	// price, which was current when the booking was created. Held is the part of VenuePrice that is
-	// held for a call that the venue has not accepted yet.
+	// price. Held is the part that is held until the venue accepts the call.
 	VenuePrice   money.Amount  `json:"venue_price,omitempty"`
 	VenueVersion uint64        `json:"venue_price_version,omitempty"`
 	Held         money.Amount  `json:"held,omitempty"`
 	Refunded     money.Amount  `json:"credited,omitempty"`
 	State        booking.State `json:"envelope_status"`
-	// Cancelled reports whether the guest has cancelled the booking. Reason is the reason for the
-	// cancellation, rejection or expiry.
-	Cancelled bool   `json:"cancelled,omitempty"`
-	Reason    string `json:"cancel_reason,omitempty"`
-	RowCount  uint64 `json:"history"`            // number of rows in the booking's stream
-	HasResult bool   `json:"answered,omitempty"` // whether the venue has returned a result
-	// CutReason is the reason why the venue's answer may be incomplete, or "".
+	// Reason explains a cancellation, rejection or expiry.
+	Cancelled    bool           `json:"cancelled,omitempty"`
+	Reason       string         `json:"cancel_reason,omitempty"`
+	RowCount     uint64         `json:"history"`
+	HasResult    bool           `json:"answered,omitempty"`
 	CutReason    call.CutReason `json:"cut,omitempty"`
-	Attempts     int            `json:"attempts"`               // number of dispatches
-	LastDispatch time.Time      `json:"dispatched_at,omitzero"` // time of the last dispatch
+	Attempts     int            `json:"attempts"` // dispatches
+	LastDispatch time.Time      `json:"dispatched_at,omitzero"`
 	CreatedAt    time.Time      `json:"created_at"`
-	ChangedAt    time.Time      `json:"changed_at"` // time of the last row
+	ChangedAt    time.Time      `json:"changed_at"`
 }
 
 func (b *Booking) Status() booking.Status {
@@ -172,8 +138,6 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// isAboutToChange reports whether the booking waits for its venue or is about to be completed. A
-// booking without a start is completed when the venue returns a result.
 func (b *Booking) isAboutToChange() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.HasResult && b.Start.IsZero()
 }
@@ -182,37 +146,30 @@ func (b *Booking) awaitsVenue() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.DispatchFailed
 }
 
-// storedBooking is the stored form of a booking.
 type storedBooking struct {
 	Booking
 	Shard int `json:"shard"`
-	// DailyCap is the daily cap of the key that created the booking. It also applies to the venue's
-	// call.
+	// DailyCap also applies to the venue's call.
 	DailyCap money.Amount `json:"cap,omitempty"`
-	// MaxCost limits the cost of the booking together with the calls that the venue makes for it. It
-	// is the lower of the key's limit and the confirm's limit. Zero means no limit.
-	MaxCost money.Amount `json:"most,omitempty"`
-	// OccupiesSlot reports whether the guests are counted in the slot at the booking's start
-	// (SlotDocs).
-	OccupiesSlot bool      `json:"slot,omitempty"`
-	Due          time.Time `json:"due,omitzero"` // due time of its reminder
-	ChangeIDs    []string  `json:"events,omitempty"`
+	// MaxCost limits the cost of the booking and the venue's calls. Zero means no limit.
+	MaxCost      money.Amount `json:"most,omitempty"`
+	OccupiesSlot bool         `json:"slot,omitempty"`
+	Due          time.Time    `json:"due,omitzero"`
+	ChangeIDs    []string     `json:"events,omitempty"`
 }
 
-// RowKind is the kind of change that a row of a booking records.
 type RowKind string
 
 const (
 	RowCreated    RowKind = "created"
 	RowTransition RowKind = "transition"
 	RowCancelled  RowKind = "cancelled"
-	// RowPaid records that the venue has accepted the call, which pays with the held money.
+	// RowPaid records that the held money pays for the accepted call.
 	RowPaid RowKind = "paid"
 )
 
-// Row is a row of a booking. Amount is the amount that is debited from the account, or refunded if
-// it is negative. Held is the amount that is held for the venue's call, or released if it is
-// negative.
+// Row is a row of a booking. Amount is debited from the account, and Held is held for the venue's
+// call. Negative values are refunded or released.
 type Row struct {
 	Kind         RowKind       `json:"kind"`
 	From         booking.State `json:"from,omitempty"`
@@ -220,15 +177,14 @@ type Row struct {
 	Actor        string        `json:"actor"`
 	Reason       string        `json:"reason,omitempty"`
 	ChangeID     string        `json:"event_id,omitempty"`
-	Account      string        `json:"account,omitempty"` // account that Amount and Held change
+	Account      string        `json:"account,omitempty"`
 	Amount       money.Amount  `json:"amount,omitempty"`
 	Held         money.Amount  `json:"held,omitempty"`
 	UsageEventID string        `json:"usage_event,omitempty"` // usage event in the same commit
 	Time         time.Time     `json:"at"`
 }
 
-// Details contains the guest's request and the venue's answer. It is deleted 30 days after the
-// booking's start, or after the confirm if the booking has no start.
+// Details is deleted after detailsRetention.
 type Details struct {
 	Guest  json.RawMessage `json:"guest,omitempty"`
 	Notes  string          `json:"notes,omitempty"`
@@ -236,7 +192,6 @@ type Details struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// UsageEvent is the usage event of a booking or a refund.
 type UsageEvent struct {
 	ID           string       `json:"event_id"`
 	Account      string       `json:"account"`
@@ -249,12 +204,11 @@ type UsageEvent struct {
 	Time         time.Time    `json:"at"`
 }
 
-// IntentConfirm is the AGP operation (intent) that confirms a booking and costs money.
+// IntentConfirm is the AGP operation (intent) that costs money.
 const IntentConfirm = "booking.confirm"
 
 func Key(id string) store.Key { return BookingDocs.Key(id) }
 
-// eventTimeFormat is the format of the time at the start of an event's sort key.
 const eventTimeFormat = "2006-01-02T15:04:05.000000"
 
 func EventKey(e *UsageEvent) store.Key {
@@ -323,8 +277,6 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 	return history, nil
 }
 
-// ListVenueBookings returns a page of a venue's bookings, oldest first, and the cursor of the next
-// page.
 func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, cursor string, n int) (bookings []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, BookingDocs.IndexRange(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
@@ -335,8 +287,7 @@ func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, curs
 	return bookings, next, store.AsProblem(err)
 }
 
-// ListAccountBookings returns a page of an account's bookings, oldest first, and the cursor of the
-// next page. A page may have fewer than n bookings.
+// ListAccountBookings may return fewer than n bookings on a page.
 func (s *Service) ListAccountBookings(ctx context.Context, account, cursor string, n int) (bookings []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, EventDocs.Range(account), n, cursor)
 	for _, d := range docs {

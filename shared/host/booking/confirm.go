@@ -20,42 +20,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Request is a request to confirm a booking.
 type Request struct {
-	From      string // sender as stated by the key's holder
-	Agent     string // part of From that names the agent
-	Venue     string // reference to the venue in a form that FindVenue accepts
+	From      string
+	Agent     string
+	Venue     string // in a form that FindVenue accepts
 	Start     time.Time
 	PartySize int64
 	Details   Details
-	// Hash is the hash of the request. If IdempotencyKey was used with a different Hash, Confirm
-	// returns an error. If IdempotencyKey is empty, each request creates another booking.
+	// If IdempotencyKey was used with a different Hash, Confirm returns an error. IdempotencyKey
+	// may be empty.
 	IdempotencyKey, Hash string
-	// MaxPrice limits the cost of the booking together with the venue's price. If it is nil, there is
-	// no limit.
+	// MaxPrice limits the cost of the booking together with the venue's price. Nil means no limit.
 	MaxPrice *money.Amount
-	// Wait is the maximum time for which Confirm waits for the venue's answer. If Wait is zero,
-	// Confirm does not wait.
-	Wait time.Duration
-	// ExtraWrites are added to the commit of the booking, unless it is a test booking.
+	Wait     time.Duration
+	// ExtraWrites are added to the commit of a booking that is not a test.
 	ExtraWrites []store.Write
 }
 
 type ConfirmResult struct {
 	Booking
 	Venue     Venue
-	Result    json.RawMessage   // result that the venue returned, or nil
+	Result    json.RawMessage
 	Replayed  bool              // whether an earlier confirm created the booking
-	Allowance billing.Allowance // remaining allowance of the key, zero if Replayed
+	Allowance billing.Allowance // zero if Replayed
 }
 
-// Confirm wraps these errors in a *problem.Error of kind Conflict.
 var (
 	ErrNotBookable = errors.New("the venue takes no bookings")
 	ErrSlotTaken   = errors.New("the slot is taken")
 )
 
-// confirmRecord records the booking that a confirm created.
 type confirmRecord struct {
 	Hash      string `json:"hash"`
 	BookingID string `json:"booking"`
@@ -65,9 +59,6 @@ func confirmKey(keyID, idempotencyKey string) store.Key {
 	return ConfirmDocs.Key(keyID, identity.Sum([]byte(idempotencyKey)).String())
 }
 
-// findEarlierBooking returns the id of the booking that an earlier confirm with the same
-// idempotency key created, or "". If the earlier confirm had a different hash, the error is
-// IdempotencyConflict.
 func (s *Service) findEarlierBooking(ctx context.Context, reader store.Reader, keyID string, r *Request) (id string, err error) {
 	if r.IdempotencyKey == "" {
 		return "", nil
@@ -82,12 +73,8 @@ func (s *Service) findEarlierBooking(ctx context.Context, reader store.Reader, k
 	return record.BookingID, nil
 }
 
-// Confirm books a venue for a key. It stores the booking before the venue is called. A repeated
-// confirm returns the booking of the first one without another charge.
-//
-// No booking was created if the error is NotFound for the venue, Conflict with ErrNotBookable or
-// ErrSlotTaken, IdempotencyConflict, InvalidMember for a start out of bounds, PriceAboveMax, an
-// error of billing.Purchase, or a *billing.QuotaError.
+// Confirm books a venue for a key. A repeated confirm returns the same booking without another
+// charge. If the error is Unavailable, the booking may exist.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c ConfirmResult, err error) {
 	id, err := s.findEarlierBooking(ctx, s.Store, k.ID, &r)
 	if err != nil {
@@ -105,8 +92,8 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		newID := hex.EncodeToString(random[:])
 		id, c.Allowance, err = s.createBooking(ctx, newID, k, &v, &r)
 		if id != newID && !problem.Is(err, problem.Unavailable) {
-			// No booking has the id newID, because only the error Unavailable leaves open whether the
-			// booking was created. If the details of newID cannot be deleted, they expire.
+			// Only the error Unavailable leaves open whether the booking was created. Details that
+			// cannot be deleted expire.
 			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 				d, err := tx.Doc(ctx, DetailsDocs.Key(newID))
 				tx.Delete(d.Key)
@@ -169,8 +156,8 @@ func (s *Service) findBookableVenue(ctx context.Context, k *billing.Key, r *Requ
 	return v, nil
 }
 
-// createBooking commits a new booking with an id and returns this id. If a concurrent repetition of
-// the confirm has created a booking, it returns that booking's id.
+// createBooking returns the id of the new booking, or of a booking that a concurrent repetition of
+// the confirm has created.
 func (s *Service) createBooking(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (bookingID string, allowance billing.Allowance, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -247,8 +234,7 @@ func (s *Service) startPurchase(ctx context.Context, k *billing.Key, v *Venue, r
 }
 
 func (s *Service) storeDetails(ctx context.Context, b *storedBooking, r *Request, k *billing.Key) error {
-	// The details are stored before the booking is committed. If that commit fails, the details
-	// belong to no booking and expire.
+	// If the commit of the booking fails later, the details expire.
 	id, err := s.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -304,8 +290,8 @@ func (b *storedBooking) newDoc() store.Doc {
 	return d
 }
 
-// A message of this package in the shared queue consists of messagePrefix and the id of a booking.
-// If the booking's reminder is due, dueMarker precedes the id.
+// A message is messagePrefix and the id of a booking. If the reminder is due, dueMarker precedes
+// the id.
 const (
 	messagePrefix = "booking#"
 	dueMarker     = "due#"
@@ -328,7 +314,7 @@ func (s *Service) awaitChange(ctx context.Context, id string, timeout time.Durat
 		}
 		waited += pause
 		if b, err := s.Get(ctx, id); err != nil || !b.isAboutToChange() {
-			return // the caller reads the booking again
+			return
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// CounterWrite returns a write that adds delta to a counter of the host. The labels are alternating
-// names and values, and the caller must limit the number of different values.
+// CounterWrite returns a write that changes a counter of the host. labels are names and values. The
+// caller must limit the number of different values.
 func CounterWrite(name string, delta int64, labels ...string) store.Write {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
@@ -24,7 +24,6 @@ func CounterWrite(name string, delta int64, labels ...string) store.Write {
 	return store.Add{Key: CounterDocs.Key(name, "{"+b.String()+"}"), Delta: delta, Max: math.MaxInt64}
 }
 
-// Metric is the name of a counter and its description.
 type Metric struct{ Name, Help string }
 
 func Metrics() []Metric {

@@ -25,19 +25,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// actorHost identifies the host as the actor in rows.
 const actorHost = "host"
 
-// HandleMessage handles a message of the queue: it dispatches the booking or handles its due
-// reminder.
 func (s *Service) HandleMessage(ctx context.Context, message string) error {
 	id, isReminderDue := strings.CutPrefix(strings.TrimPrefix(message, messagePrefix), dueMarker)
 	return s.advance(ctx, id, isReminderDue)
 }
 
-// EnqueueDue sends the bookings with due reminders to the queue. It is for a process whose time
-// limit is too short for a dispatch. Each call of EnqueueDue sends a booking again until its state
-// has changed.
+// EnqueueDue queues due bookings, for a process with too little time to dispatch them.
 func (s *Service) EnqueueDue(ctx context.Context) (due.SweepResult, error) {
 	return s.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		b, err := s.loadBooking(ctx, string(d.Data))
@@ -58,8 +53,8 @@ func (s *Service) Sweep(ctx context.Context) (due.SweepResult, error) {
 		if err != nil && !problem.Is(err, problem.NotFound) && !errors.Is(err, errChanged) {
 			return false, err
 		}
-		// If the booking now has another reminder, or no reminder, the sweep deletes this one.
 		b, err := s.loadBooking(ctx, string(d.Data))
+		// An outdated reminder is deleted.
 		return err == nil && s.reminders().Key(b.Due, b.ID) != d.Key, err
 	})
 }
@@ -69,8 +64,8 @@ func (s *Service) loadBooking(ctx context.Context, id string) (storedBooking, er
 	return b, store.AsProblem(err)
 }
 
-// advance takes the next step of a booking. If the booking's reminder is due, any process that was
-// handling the booking has crashed or taken too long.
+// advance takes the next step of a booking. If the reminder is due, any process that was handling
+// the booking has crashed or taken too long.
 func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) error {
 	current, err := s.loadBooking(ctx, id)
 	if err != nil || current.ID == "" {
@@ -87,8 +82,8 @@ func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) er
 		return s.dispatch(ctx, b)
 	case booking.DispatchFailed:
 		if b.Cancelled || b.Attempts > len(retryPauses) || !b.Start.IsZero() && s.Now().After(b.Start) {
-			// A booking can be rejected only in the state dispatched. It therefore enters this state first,
-			// but is not sent.
+			// Only a dispatched booking can be rejected, so it enters this state without being
+			// sent.
 			if current, err := s.transitionAsHost(ctx, b, booking.Dispatched, reasonUnreachable); err == nil {
 				_, err = s.transitionAsHost(ctx, &current, booking.Rejected, reasonUnreachable)
 				return err
@@ -100,8 +95,8 @@ func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) er
 		}
 	case booking.Dispatched:
 		if isReminderDue && isOverdue {
-			// The venue took too long. A venue on this host returns the same answer to the same
-			// bytes, so its decision is not lost.
+			// A venue on this host returns the same answer to the same bytes, so its decision is
+			// not lost.
 			v, err := s.FindVenue(ctx, b.Venue.String())
 			if err == nil && v.hosted && s.Now().Sub(b.LastDispatch) < MaxPendingTime && b.Attempts <= len(retryPauses)+1 {
 				return s.deliver(ctx, b)
@@ -120,8 +115,7 @@ func (s *Service) advance(ctx context.Context, id string, isReminderDue bool) er
 	return nil
 }
 
-// transitionAsHost makes a transition for the host. If the booking has changed since b was read,
-// the error is errChanged.
+// transitionAsHost returns errChanged if the booking has changed since b was read.
 func (s *Service) transitionAsHost(ctx context.Context, b *Booking, to booking.State, reason string) (Booking, error) {
 	return s.changeIfUnchanged(ctx, b, step{To: to, Actor: actorHost, Reason: reason})
 }
@@ -135,7 +129,6 @@ func (s *Service) changeIfUnchanged(ctx context.Context, b *Booking, next step) 
 	})
 }
 
-// errChanged is returned if another process has changed the booking.
 var errChanged = problem.New(problem.Pending, "the booking was changed concurrently")
 
 func (s *Service) dispatch(ctx context.Context, b *Booking) error {
@@ -147,8 +140,7 @@ func (s *Service) dispatch(ctx context.Context, b *Booking) error {
 		_, err := s.changeIfUnchanged(ctx, b, step{postponeUntil: waitUntil})
 		return ignoreChanged(err)
 	}
-	// If the host has no signing key yet, the booking is not sent, and no failure of the venue is
-	// recorded.
+	// A missing signing key of the host must not count as a failure of the venue.
 	if _, err := s.Signer(ctx, s.currentMicrosecond()); err != nil {
 		return err
 	}
@@ -170,8 +162,7 @@ func (s *Service) recordFailure(ctx context.Context, b *Booking, reason string) 
 	if _, err := s.transitionAsHost(ctx, b, booking.DispatchFailed, reason); err != nil {
 		return ignoreChanged(err)
 	}
-	// The dispatch of a cancelled booking does not show whether the venue can be reached, and a
-	// test booking has no venue.
+	// The dispatch of a cancelled booking does not show whether the venue can be reached.
 	if b.Test || b.Cancelled {
 		return nil
 	}
@@ -184,8 +175,7 @@ type venueDecision struct {
 	Result   json.RawMessage `json:"result"`
 }
 
-// These are the decisions in a venue's answer. After decideLater, the venue itself sets the state
-// of the booking later, with a TransitionRequest.
+// After decideLater, the venue sets the state with a TransitionRequest.
 const (
 	decideAccept = "accept"
 	decideReject = "reject"
@@ -194,8 +184,7 @@ const (
 
 const maxResult = 128 << 10
 
-// parseDecision parses a venue's answer. An answer that is not a decision accepts the booking, and
-// its text is the result.
+// parseDecision treats an answer that is not a decision as the result of an accepted booking.
 func parseDecision(text string) venueDecision {
 	var decision venueDecision
 	d := json.NewDecoder(strings.NewReader(text))
@@ -224,8 +213,7 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s[:min(len(s), maxBytes)], "")
 }
 
-// deliver sends a dispatched booking and applies the venue's answer. If the outcome is not known
-// yet, the booking remains dispatched.
+// deliver leaves the booking dispatched if the outcome is not known yet.
 func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if b.Test {
 		_, err := s.transitionAsHost(ctx, b, booking.Accepted, "")
@@ -235,8 +223,7 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 	if err != nil {
 		return err
 	}
-	// The booking is read again, because the accepted call has changed its held money, and the guest
-	// may have cancelled the booking.
+	// The accepted call has changed the held money, and the guest may have cancelled the booking.
 	current, err := s.Get(ctx, b.ID)
 	if err != nil {
 		return err
@@ -260,8 +247,8 @@ func (s *Service) deliver(ctx context.Context, b *Booking) error {
 		if !b.Start.IsZero() && b.Start.Before(until) {
 			until = b.Start
 		}
-		// After the start of the booking, it cannot be postponed: the reminder would be due at once, and
-		// a venue on this host would return the same answer again.
+		// After the start of the booking, a postponed reminder would be due at once, and the venue
+		// would return the same answer again.
 		if !s.currentMicrosecond().Before(until) {
 			return s.recordFailure(ctx, b, reasonTimeout)
 		}
@@ -286,8 +273,8 @@ type reply struct {
 	cutReason call.CutReason
 }
 
-// callVenue sends a booking to its venue. It returns the answer, or the reason why the dispatch
-// failed. If it returns an error, the outcome is not known.
+// callVenue returns the venue's answer, or the reason why the dispatch failed. After an error, the
+// outcome is not known.
 func (s *Service) callVenue(ctx context.Context, b *Booking) (venueReply reply, reason string, err error) {
 	registration, ok, err := s.Registry.Get(ctx, b.Venue)
 	if err != nil {
@@ -311,8 +298,7 @@ func (s *Service) callVenue(ctx context.Context, b *Booking) (venueReply reply, 
 }
 
 func (s *Service) callHostedVenue(ctx context.Context, b *Booking, key *identity.Key, msg envelope.Message) (venueReply reply, reason string, err error) {
-	// If a dispatch is delivered again, the envelope is the same, so the venue's answer is also the
-	// same.
+	// A repeated delivery sends the same envelope, so the venue's answer is also the same.
 	e := &envelope.Envelope{From: key.ID(), To: b.Venue, Seq: 1, Time: b.LastDispatch, Payload: msg, IdempotencyKey: "booking:" + b.ID}
 	if _, err := e.Sign(ctx, key); err != nil {
 		return venueReply, "", err
@@ -336,8 +322,7 @@ func (s *Service) callHostedVenue(ctx context.Context, b *Booking, key *identity
 	return venueReply, out.Problem.Kind.String(), nil
 }
 
-// loadPaymentTerms returns the terms of the venue's call. The account pays the price that was
-// current at the confirm.
+// loadPaymentTerms uses the price that was current at the confirm.
 func (s *Service) loadPaymentTerms(ctx context.Context, b *Booking) (*call.Agreement, call.Credential, error) {
 	current, err := s.loadBooking(ctx, b.ID)
 	if err != nil {
@@ -358,8 +343,8 @@ func (s *Service) loadPaymentTerms(ctx context.Context, b *Booking) (*call.Agree
 	credential := call.Credential{Payer: &call.Payer{Account: b.Account, Key: b.KeyID, DailyCap: current.DailyCap}, Address: "account " + b.Account}
 	if current.MaxCost > 0 {
 		remaining := current.MaxCost - current.Price
-		// The cost of the calls that the venue made in earlier attempts is not known. From the second
-		// attempt on, the limit therefore covers only the venue's own price.
+		// The cost of the calls that the venue made in earlier attempts is not known, so the limit
+		// covers only the venue's own price.
 		if b.Attempts > 1 {
 			remaining = current.VenuePrice
 		}
@@ -394,8 +379,7 @@ func (s *Service) newMessage(ctx context.Context, b *Booking, guest identity.ID)
 	if err != nil {
 		return m, err
 	}
-	// The signer is chosen by the time of the dispatch instead of the current time, so that a retry
-	// sends the same bytes to a venue on this host.
+	// A repeated delivery must send the same bytes.
 	signer, err := s.Signer(ctx, b.LastDispatch)
 	if err != nil {
 		return m, err
@@ -423,7 +407,6 @@ func (s *Service) newMessage(ctx context.Context, b *Booking, guest identity.ID)
 		Time     string          `json:"time"`
 		Claim    string          `json:"claim"` // signature of the booking.Statement, in hex
 
-		// Certificate is the certificate of the key that signed the claim.
 		Certificate certificate.Certificate `json:"certificate"`
 	}{
 		IntentConfirm, b.ID, b.From, nil, b.PartySize, details.Guest, details.Notes, details.Input, int64(b.Price / Cent),

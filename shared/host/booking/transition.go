@@ -25,37 +25,32 @@ func (s *Service) pause(ctx context.Context, d time.Duration) error {
 	return s.Wait(ctx, d)
 }
 
-// step is a change of a booking.
 type step struct {
 	To     booking.State // empty for a cancellation
 	Actor  string
 	Reason string
-	// ChangeID identifies the change, or is "". If the booking already stores this id, the step was
-	// applied earlier and has no effect.
+	// ChangeID may be empty. A repeated ChangeID has no effect.
 	ChangeID  string
 	Result    json.RawMessage
-	CutReason call.CutReason // reason why the venue's answer may be incomplete
-	// postponeUntil, if not zero, is the new due time of the reminder. Such a step does not change the
-	// state.
+	CutReason call.CutReason
+	// postponeUntil, if not zero, is the new due time of the reminder. The state then stays
+	// unchanged.
 	postponeUntil time.Time
 }
 
 const (
 	reasonTimeout = "timeout"
-	// reasonSlow means that the host did not call the venue, because its turn may take longer than
-	// venueCallTimeout.
+	// reasonSlow means that the venue's turn may take longer than venueCallTimeout.
 	reasonSlow        = "too_slow"
 	reasonUnreachable = "unreachable"
 	reasonExpired     = "expired"
 	reasonGuest       = "guest"
 )
 
-// maxChangeIDs limits the change ids that a booking stores.
 const maxChangeIDs = 32
 
-// changeBooking applies the step that decide returns to a booking, and appends the step's row in
-// the same commit. If another process changes the booking concurrently, changeBooking calls decide
-// again. If decide returns nil, the booking stays unchanged.
+// changeBooking applies the step that decide returns, if any, and appends its row in the same
+// commit. It may call decide several times.
 func (s *Service) changeBooking(ctx context.Context, id string, decide func(b *Booking) (*step, error)) (b Booking, err error) {
 	stream, err := Stream(id)
 	if err != nil {
@@ -133,7 +128,6 @@ func (s *Service) applyStep(tx *store.Tx, b *storedBooking, next *step) (Row, er
 	}
 	b.RowCount, b.ChangedAt = b.RowCount+1, now
 	hasEnded := b.State == booking.Rejected || b.State == booking.Expired
-	// The reason of a cancellation is not replaced by the reason of a later step.
 	if row.Kind == RowCancelled || hasEnded && !b.Cancelled {
 		b.Reason = next.Reason
 	}
@@ -155,9 +149,8 @@ func (s *Service) applyStep(tx *store.Tx, b *storedBooking, next *step) (Row, er
 	return row, nil
 }
 
-// addRefund refunds the price of a booking that never reached its venue. It also releases the money
-// that is held for the venue's call when the booking stops waiting for the venue. It adds both
-// amounts in one write, because a commit may change a balance only once.
+// addRefund refunds an undelivered booking, and releases the hold when the booking stops waiting
+// for its venue. A commit may change a balance only once, so one write contains both amounts.
 func (s *Service) addRefund(tx *store.Tx, b *storedBooking, row *Row, isUndelivered bool) error {
 	if isUndelivered && b.Price > b.Refunded {
 		row.Amount = b.Refunded - b.Price
@@ -182,9 +175,8 @@ func (s *Service) addRefund(tx *store.Tx, b *storedBooking, row *Row, isUndelive
 	return nil
 }
 
-// heldMoneyWrites returns the writes that pass the booking's held money to the venue's call. The
-// commit that accepts the call includes these writes. If the booking was cancelled or has changed,
-// heldMoneyWrites returns an error, which refuses the call.
+// heldMoneyWrites returns writes that pass the held money to the venue's call in the commit that
+// accepts the call. If the booking has changed, its error refuses the call.
 func (s *Service) heldMoneyWrites(ctx context.Context, snapshot *Booking) ([]store.Write, error) {
 	stream, err := Stream(snapshot.ID)
 	if err != nil {
@@ -241,7 +233,6 @@ func (s *Service) nextDue(b *storedBooking) time.Time {
 	return time.Time{}
 }
 
-// expiry returns the time at which a booking that was not sent to its venue expires.
 func expiry(b *Booking) time.Time {
 	end := b.CreatedAt.Add(MaxPendingTime)
 	if !b.Start.IsZero() && b.Start.Before(end) {
@@ -268,21 +259,18 @@ func (s *Service) replaceReminder(ctx context.Context, tx *store.Tx, b *storedBo
 	return err
 }
 
-// TransitionRequest is a requested change of a booking's state.
 type TransitionRequest struct {
-	To       booking.State
-	Actor    string
-	Reason   string
-	ChangeID string // id of the change; a second change with the same id has no effect
-	// AllowHostStates allows the operator to set all states, including those that only the host sets.
+	To              booking.State
+	Actor           string
+	Reason          string
+	ChangeID        string // a second change with the same id has no effect
 	AllowHostStates bool
 }
 
 var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Completed, booking.NoShow}
 
 // Transition changes the state of a booking. If the state may not follow the current one, the error
-// is Conflict with a *booking.TransitionError in its chain. If only the host may set the state, the
-// error is Forbidden.
+// is Conflict. If only the host may set the state, the error is Forbidden.
 func (s *Service) Transition(ctx context.Context, id string, req TransitionRequest) (Booking, error) {
 	return s.changeBooking(ctx, id, func(b *Booking) (*step, error) {
 		if err := booking.CheckTransition(b.State, req.To); err == nil && !req.AllowHostStates && !slices.Contains(venueStates, req.To) {
@@ -292,8 +280,8 @@ func (s *Service) Transition(ctx context.Context, id string, req TransitionReque
 	})
 }
 
-// Cancel cancels a booking for its guest. A booking that was not sent to its venue expires and is
-// refunded. If the booking has already ended, the error is Conflict.
+// Cancel cancels a booking for its guest. A booking that was not sent to its venue is refunded. If
+// the booking has already ended, the error is Conflict.
 func (s *Service) Cancel(ctx context.Context, id, actor string) (Booking, error) {
 	return s.changeBooking(ctx, id, func(b *Booking) (*step, error) {
 		if b.Cancelled {

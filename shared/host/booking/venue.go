@@ -16,15 +16,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Venue is a vacant that can be booked.
 type Venue struct {
 	ID identity.ID
 	listing.Venue
 	Summary    string
-	Price      money.Amount // price of a call
+	Price      money.Amount
 	Reputation float64
-	// IsLive reports whether the venue is listed and its circuit breaker admits calls (IsReachable).
-	IsLive bool
+	IsLive     bool
 
 	card   []byte
 	hosted bool
@@ -33,7 +31,7 @@ type Venue struct {
 
 func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
-// VenueOf converts a registration to a venue. It sets IsLive without reading the venue's breaker.
+// VenueOf sets IsLive without reading the venue's breaker.
 func VenueOf(registration *registry.Registration) Venue {
 	v := Venue{ID: registration.ID, Venue: registration.Venue(), IsLive: registration.IsListed(), card: registration.Card, hosted: registration.Hosted, Reputation: registration.Reputation.EarnedScore()}
 	if registration.Listing != nil {
@@ -54,9 +52,8 @@ func TestVenue() Venue {
 	return Venue{Venue: v, Summary: "accepts every booking of a test key", IsLive: true, test: true}
 }
 
-// FindVenue returns the venue with a reference, which is an id, a slug, venue:<slug> or
-// agnt_venue_<slug>. If the venue is hidden or revoked, the error is NotFound. If the reference is
-// a default slug, which contains the first digits of an id, the venue must be listed.
+// FindVenue finds a venue by its id, slug, venue:<slug> or agnt_venue_<slug>. If the venue is
+// hidden or revoked, the error is NotFound.
 func (s *Service) FindVenue(ctx context.Context, ref string) (Venue, error) {
 	notFoundErr := problem.New(problem.NotFound, "no venue %.80q", ref)
 	for _, prefix := range []string{"venue:", "agnt_venue_"} {
@@ -96,8 +93,8 @@ func (s *Service) findRegistration(ctx context.Context, ref string) (registratio
 	return s.Registry.Get(ctx, id)
 }
 
-// The circuit breaker of a venue opens for five minutes after five failures within ten minutes.
-// Then one dispatch is sent as a probe, while the others wait for its result.
+// The circuit breaker of a venue opens after five failures within ten minutes. Five minutes later,
+// one dispatch is sent as a probe.
 const (
 	breakerFailures = 5
 	breakerWindow   = 10 * time.Minute
@@ -105,15 +102,14 @@ const (
 )
 
 type breaker struct {
-	Failures   []time.Time `json:"failures,omitempty"` // times of recent failures
-	OpenUntil  time.Time   `json:"until,omitzero"`     // end of the open state
-	ProbeUntil time.Time   `json:"probe,omitzero"`     // time until which one dispatch may probe
+	Failures   []time.Time `json:"failures,omitempty"`
+	OpenUntil  time.Time   `json:"until,omitzero"`
+	ProbeUntil time.Time   `json:"probe,omitzero"`
 }
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// reserveProbe returns the time until which a dispatch to a venue must wait, or the zero time if it
-// may start. If the breaker was open, the dispatch that may start is the probe.
+// reserveProbe returns the time until which a dispatch must wait, or the zero time if it may start.
 func (s *Service) reserveProbe(ctx context.Context, venue identity.ID) (waitUntil time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		waitUntil = time.Time{}
@@ -121,7 +117,7 @@ func (s *Service) reserveProbe(ctx context.Context, venue identity.ID) (waitUnti
 		now := s.currentMicrosecond()
 		switch {
 		case problem.Is(err, problem.Damaged):
-			return nil // a damaged breaker is replaced
+			return nil
 		case err != nil || b.OpenUntil.IsZero():
 			return err
 		case now.Before(b.OpenUntil):
@@ -163,7 +159,6 @@ func (s *Service) breakerExpiry() time.Time {
 	return s.Now().UTC().Truncate(time.Second).Add(time.Hour)
 }
 
-// IsReachable reports whether a venue's breaker is closed or may be probed.
 func (s *Service) IsReachable(ctx context.Context, venue identity.ID) (bool, error) {
 	b, _, err := BreakerDocs.Get(ctx, s.Store, breakerKey(venue))
 	if problem.Is(err, problem.Damaged) { // a damaged breaker is replaced

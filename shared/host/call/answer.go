@@ -16,8 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// runAndDecide runs the behaviour of an accepted call and decides the request with an answer or a
-// void. rsp is the last response row that was read before the call was accepted.
 func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rsp ResponseRow) Outcome {
 	r.out.Position = row.Position
 	r.out = r.out.withTip(*row)
@@ -58,8 +56,8 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 	case err != nil:
 		return r.out.withProblem(err)
 	case d == decidedAnswer:
-		// Only the process that runs the behaviour can write a complete answer, and here the behaviour
-		// failed. The stored answer must therefore be a partial answer, which StorePartialAnswer wrote.
+		// Only this process can write a complete answer, and its behaviour failed. The stored
+		// answer must therefore be partial.
 		if err := h.loadOutcome(ctx, r, row); err != nil {
 			return r.out.withProblem(err)
 		}
@@ -131,10 +129,8 @@ func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, 
 	return res.m, problem.Wrap(kind, res.err, "%s", kind.Forms().DefaultMessage)
 }
 
-// storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent
-// only after its row is stored, so that two different replies with the same sequence number never
-// leave the host. If the request was voided, or the response chain has begun a newer epoch,
-// isTooLate is true.
+// storeAnswer stores the answer before the reply is sent. Otherwise, two different replies with the
+// same sequence number could leave the host.
 func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, elapsed func() time.Duration, charge answerCharge) (reply *envelope.Envelope, isTooLate bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -151,8 +147,7 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 	conflicts := 0
 	for isFirstTry := true; ; isFirstTry = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
-			// The request's epoch is over: the response chain already has a row of a newer epoch. An answer
-			// of an older epoch must not follow that row.
+			// An answer of an older epoch must not follow a row of a newer epoch.
 			reason := r.newVoidReason()
 			reason.usage, reason.hasRun, reason.isFinal = r.out.Usage, true, true
 			d, err := h.voidCall(ctx, r.pair, row, reason)
@@ -209,9 +204,8 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 		if d != nil && d.Kind == RowVoid {
 			return nil, true, nil
 		}
+		// A resend, the sweeper or a cancellation may have stored an answer first.
 		if d != nil && (h.allowsLateSettlement(row) || d.CutReason != "" || r.cutReason != "") {
-			// Another answer was stored first: either a resend or the sweeper settled the unsettled answer,
-			// or a partial answer competed with the complete answer.
 			err := h.loadAnswer(ctx, r, d)
 			r.out.State = ""
 			return r.out.Reply, false, err
@@ -250,32 +244,25 @@ func (h *Host) signAnswer(ctx context.Context, r *request, row *RequestRow, tip 
 	return e, ans, nil
 }
 
-// resolution is the outcome of a request.
 type resolution int
 
 const (
 	undecided resolution = iota
 	decidedAnswer
 	decidedVoid
-	decidedByNewerEpoch // the response chain has begun a newer epoch; the request gets no row
+	decidedByNewerEpoch // the request gets no row
 )
 
-// voidReason describes a call that is about to be voided. All fields may be zero.
 type voidReason struct {
 	cause    *Cause
 	tools    []RecordedToolCall
 	usage    *Usage
 	failure  error
 	opts     *Options
-	walkCost money.Amount // cost of the request's walk (walk.go)
-	hasRun   bool         // whether the behaviour was started
-	// If isFinal is set, the call is voided even if it has an unsettled answer (unsettled.go). This
-	// answer can no longer be sent.
-	isFinal bool
+	walkCost money.Amount
+	hasRun   bool
+	isFinal  bool // voids even a call with an unsettled answer
 
-	// agentLog and arrival are for the log. logsRequestCounts reports whether the log line includes
-	// the number of AWS requests (package obs). It is false if a vacant made the call, or if the call
-	// is decided outside the request that runs it.
 	agentLog          *AgentLog
 	arrival           time.Time
 	logsRequestCounts bool
@@ -285,10 +272,8 @@ func (r *request) newVoidReason() voidReason {
 	return voidReason{opts: &r.opts, walkCost: r.walkCost(), agentLog: r.out.AgentLog, arrival: r.arrival, logsRequestCounts: r.root == nil && !r.arrival.IsZero()}
 }
 
-// voidCall decides an undecided request with a void, and refunds it if it was priced. If the
-// request is already decided, it returns this decision. The void and a late answer compete for the
-// same position. Therefore a request is never both answered and refunded, even if a host has a
-// wrong clock.
+// voidCall voids and refunds an undecided request, or returns the existing decision. The void and a
+// late answer compete for one position, so a request is never both answered and refunded.
 func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, reason voidReason) (resolution, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -299,7 +284,7 @@ func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, reason 
 	}
 	var text textkeys.Sealed
 	if reason.cause != nil {
-		// A cause that cannot be sealed is lost, because the void is more important.
+		// A cause that cannot be sealed must not prevent the void.
 		if b, err := json.Marshal(sealedCause{reason.cause, encodeTools(reason.tools)}); err == nil {
 			text, _ = h.Texts.Seal(ctx, additionalData(pair.Responses(), row.Hash), b)
 		}
@@ -361,15 +346,10 @@ func (r *ResponseRow) resolution() resolution {
 	return decidedVoid
 }
 
-// tipSupersedes reports whether tip has a later epoch than an unpriced request. The request can
-// then no longer be answered, and gets no void either.
 func tipSupersedes(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// loadResendOutcome finds the outcome of an envelope that was already accepted. Resending the same
-// signed bytes returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5,
-// A6).
 func (h *Host) loadResendOutcome(ctx context.Context, r *request, v *tips) error {
 	row, hasUnsearchedEpochs, err := h.findResentCall(ctx, r, v.req)
 	if err != nil || row == nil {
@@ -380,8 +360,6 @@ func (h *Host) loadResendOutcome(ctx context.Context, r *request, v *tips) error
 	return h.loadOutcome(ctx, r, row)
 }
 
-// findResentCall returns the call row with the hash of r. It searches the last epochsSearched
-// epochs. In each epoch the row can only be at EpochStart + seq, so one or two reads are enough.
 func (h *Host) findResentCall(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, hasUnsearchedEpochs bool, err error) {
 	epochStart, prevEpochStart := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
@@ -414,9 +392,8 @@ func (h *Host) findResentCall(ctx context.Context, r *request, tip RequestRow) (
 	return nil, false, nil
 }
 
-// loadOutcome reads the state of an accepted call into r.out. If the call is undecided and overdue,
-// loadOutcome first voids it, because the host reports a call as unanswered only after a row
-// records it.
+// loadOutcome voids an overdue call first, because the host reports a call as unanswered only after
+// a row records the void.
 func (h *Host) loadOutcome(ctx context.Context, r *request, row *RequestRow) error {
 	d, tip, err := h.findDecidingRow(ctx, r.pair, row)
 	if err != nil {
@@ -434,7 +411,7 @@ func (h *Host) loadOutcome(ctx context.Context, r *request, row *RequestRow) err
 		case err != nil:
 			return err
 		}
-		if res == decidedAnswer { // the answer was stored before the void, or was settled now
+		if res == decidedAnswer {
 			if d, _, err = h.findDecidingRow(ctx, r.pair, row); err != nil {
 				return err
 			}
@@ -468,8 +445,7 @@ func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error
 	return nil
 }
 
-// Ask reports the state of an envelope without accepting it. It performs steps 2 to 4 of the
-// package documentation and returns 200 with the state.
+// Ask reports the state of an envelope without accepting it.
 func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
@@ -490,9 +466,7 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 	return r.out
 }
 
-// ResolveOverdue voids the request at a position if it is overdue and undecided, or retries the
-// settlement of its unsettled answer. The sweeper calls it for priced calls. It reports whether the
-// request is decided.
+// ResolveOverdue settles or voids an overdue request. It reports whether the request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
 	row, err := h.loadCall(ctx, pair, position)
 	switch {

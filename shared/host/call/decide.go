@@ -9,34 +9,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// facts are the inputs of decide other than the envelope and the chain's tip. They come from the
-// store or from caches.
 type facts struct {
 	vacant            Vacant
-	signerErr         error // reason for which the signer is not ready
-	revocationChecked bool  // whether the revocation of both keys was read
-	revokedCallerErr  error // refusal if the caller's key is revoked
-	vacantKeyRevoked  bool  // whether the vacant's key is revoked
-	// notRelated is set if the vacant admits only its parent and siblings and the caller is
-	// neither.
-	notRelated     bool
-	plan           PaymentPlan
-	paymentRefusal error // refusal of the payment (402, 403, 429), returned only if authorization and state permit the call
+	signerErr         error // refuses new calls but not resends
+	revocationChecked bool
+	revokedCallerErr  error
+	vacantKeyRevoked  bool
+	notRelated        bool
+	plan              PaymentPlan
+	paymentRefusal    error // returned only if authorization and state permit the call
 }
 
-// verdict is the decision about an envelope. If refusal is nil, the envelope's row is appended
-// after the tip.
 type verdict struct {
-	refusal error
-	// floor is the time after which a new envelope must be signed. It is set only if signing a new
-	// envelope can avoid the refusal.
-	floor time.Time
-	// mayBeResend is set if the envelope does not fit the chain. It may then be an earlier envelope
-	// whose stored outcome the caller should get.
+	refusal     error
+	floor       time.Time
 	mayBeResend bool
 }
 
-// decide checks a call in the order of PROTOCOL §6.2. It is a pure function of its arguments.
+// decide checks a call in the order of PROTOCOL §6.2.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
 	chainErr := tip.Tip().CheckNext(e)
 	v := verdict{refusal: f.refusal(pair, e, chainErr), mayBeResend: chainErr != nil}
@@ -57,8 +47,7 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, chainErr error) error {
 		return f.paymentRefusal
 	}
 	if chainErr == nil && e.IsReset() {
-		// A reset that is sent as a call would fit an empty chain. It must not run or be charged as a
-		// call.
+		// A reset that is sent as a call would fit an empty chain, but must not run or be charged.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
 	if floor := f.vacant.Floor; chainErr == nil && !floor.IsZero() && !e.Time.After(floor) {
@@ -83,9 +72,8 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	return verdict{}
 }
 
-// isConcealed reports whether the vacant is a closed child that must look to the caller as if it
-// were not hosted. Callers with a revoked key are included, because such a key does not prove who
-// holds it.
+// isConcealed hides a closed child also from a caller with a revoked key, because someone else may
+// hold the key.
 func (f facts) isConcealed() bool {
 	return f.vacant.IsClosedChild && (f.notRelated || f.revokedCallerErr != nil)
 }
@@ -98,9 +86,8 @@ func (f facts) authorize(pair Pair) error {
 		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reachability)
 }
 
-// state returns the vacant's state. Another process may have revoked the vacant's key before the
-// record shows it. A vacant with a revoked key is therefore SUNK, unless its record has a terminal
-// state.
+// state uses the revocation that was read, because another process may have revoked the key before
+// the record shows it.
 func (f facts) state() lifecycle.State {
 	if f.vacantKeyRevoked && !f.vacant.State.IsRetired() {
 		return lifecycle.Sunk

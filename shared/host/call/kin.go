@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// IsTreeOnly reports whether the vacant admits only its parent and siblings.
 func (v *Vacant) IsTreeOnly() bool {
 	return v.IsClosedChild || v.Parent != nil && v.Reachability != "" && v.Reachability != composite.PublicA2A
 }
@@ -34,8 +33,6 @@ func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool
 	return isSibling, h.unavailableError(err)
 }
 
-// Kinship is cached for the same time as the records of vacants, and for a limited number of
-// callers.
 const (
 	kinLifetime = time.Second
 	kinCapacity = 4096
@@ -43,7 +40,6 @@ const (
 
 type kinKey struct{ parent, caller identity.ID }
 
-// kinCache caches which callers are children of which parents.
 type kinCache struct {
 	mu sync.Mutex
 	m  map[kinKey]kinEntry
@@ -73,7 +69,7 @@ func (k *kinCache) put(key kinKey, isSibling bool, now time.Time) {
 				delete(k.m, key)
 			}
 		}
-		for key := range k.m { // remove arbitrary entries if none has expired
+		for key := range k.m {
 			if len(k.m) < kinCapacity {
 				break
 			}
@@ -83,11 +79,8 @@ func (k *kinCache) put(key kinKey, isSibling bool, now time.Time) {
 	k.m[key] = kinEntry{isSibling, now.Add(kinLifetime)}
 }
 
-// observeTimeout limits how long a reply waits for Config.Observe.
 const observeTimeout = time.Second
 
-// startObservation passes an answer that is about to be written to Config.Observe. The returned
-// function waits until Observe returns or observeTimeout has passed.
 func (h *Host) startObservation(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
 	if h.Observe == nil || !r.vacant.HasKin || r.opts.Guest {
 		return func() {}

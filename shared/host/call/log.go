@@ -11,27 +11,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Log writes a line to the host's log when a call ends, and counts the outcomes of calls. The
-// pipeline logs the calls that it decides. Handlers log refusals, because a handler may still turn
-// a refusal into an answer by signing again. Calls of a nil Log have no effect.
+// Log logs and counts the calls that the pipeline decides. Handlers log refusals and must
+// call CountUnaccepted. A nil Log has no effect.
 type Log struct {
 	Logger *slog.Logger
-	// LogsCauses adds the agent's response to the lines of failed calls. It must be set only where the
-	// log is as private as the texts.
+	// LogsCauses logs responses of agents. It must be set only where the log is as private as the
+	// texts.
 	LogsCauses bool
 
 	answered, refused, failed, canceled atomic.Uint64
 }
 
-// Counts are the numbers of calls that ended in a process, per outcome. Canceled counts accepted
-// calls with the outcome problem.Refused. Only Answered, Failed and Canceled are stored.
 type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 
-// Calls returns the number of calls that were accepted or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// CountUnaccepted counts a call that was not accepted. The handler that logs the call must call
-// CountUnaccepted.
 func (l *Log) CountUnaccepted(o problem.Outcome) {
 	switch {
 	case l == nil:
@@ -46,7 +40,6 @@ func (l *Log) Counts() Counts {
 	return Counts{l.answered.Load(), l.refused.Load(), l.failed.Load(), l.canceled.Load()}
 }
 
-// callEnd describes an ended call for its log line.
 type callEnd struct {
 	voidReason
 	pair      Pair
@@ -55,8 +48,6 @@ type callEnd struct {
 	cutReason CutReason
 }
 
-// errNotAnswered is the logged failure of a call that was voided for an unknown reason. errReset is
-// the logged failure of a call whose chain the caller has reset.
 var (
 	errNotAnswered = problem.New(problem.DeadlineExceeded, "the call was not answered in time")
 	errReset       = problem.New(problem.Canceled, "the caller reset the chain before the call ended")

@@ -15,25 +15,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of ReadThread.
 const (
 	MaxExchanges   = 20
-	MaxThreadBytes = 64 << 10 // bytes of the calls and answers together
-	maxRowsRead    = 200      // rows that are read from each stream of the pair
-	maxBytesRead   = 1 << 20  // bytes that are read from each stream, so that long texts do not cost megabytes per call
+	MaxThreadBytes = 64 << 10
+	maxRowsRead    = 200     // rows of each stream
+	maxBytesRead   = 1 << 20 // bytes of each stream
 	threadPageSize = 20
 )
 
-// ThreadExchange is a call of a thread and its answer.
 type ThreadExchange struct {
 	Question, Answer string
-	CutReason        CutReason // "" for a complete answer
+	CutReason        CutReason
 }
 
-// ReadThread returns the earlier exchanges of e's thread, the oldest first: at most the last
-// MaxExchanges, with at most MaxThreadBytes bytes. It ignores exchanges of earlier epochs, so a
-// reset erases the memory. It omits calls without a context id, calls without an answer, answers
-// that are not newer than since, and texts whose key is destroyed.
+// ReadThread returns the last exchanges of e's thread in the current epoch, the oldest first.
 func (h *Host) ReadThread(ctx context.Context, e *envelope.Envelope, since time.Time) ([]ThreadExchange, error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
@@ -77,7 +72,6 @@ func (h *Host) ReadThread(ctx context.Context, e *envelope.Envelope, since time.
 	return m.exchanges, nil
 }
 
-// threadReader collects the exchanges of a thread, the newest first.
 type threadReader struct {
 	host      *Host
 	pair      Pair

@@ -11,25 +11,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owner is the owner of a task, a context, a message id or a free call. It is an account or a
-// subject of an account (in live mode or test mode), the holder of a key, or a group of callers
-// without account and key. Owners are comparable with ==. The zero Owner does not own anything.
+// Owner is an account, a subject of an account, the holder of a key, or a group of callers.
 type Owner struct{ name string }
 
-// GuestOwner and SharedOwner own the tasks and contexts of callers that have neither an account nor
-// a key. A task of GuestOwner belongs to anyone who knows its id. All callers of SharedOwner share
-// their tasks. OperatorOwner owns the tasks that the operator dispatches.
+// GuestOwner and SharedOwner own the tasks of callers without an account and a key. A task of
+// GuestOwner belongs to anyone who knows its id.
 var (
 	GuestOwner    = Owner{"guest"}
 	SharedOwner   = Owner{"shared"}
 	OperatorOwner = Owner{"operator"}
 )
 
-// reservedOwners are the owners that are neither accounts nor keys.
 var reservedOwners = []Owner{GuestOwner, SharedOwner, OperatorOwner}
 
-// The name of an Owner that is an account consists of the prefix for its mode and a digest. For a
-// subject, a second digest follows.
 const (
 	accountPrefix = "account-"
 	testPrefix    = "test-"
@@ -44,8 +38,7 @@ func AccountOwner(account, subject string) Owner {
 	return o
 }
 
-// LegacyAccountOwner returns the owner that an earlier version gave to the tasks of an account. An
-// upgrade replaces it.
+// LegacyAccountOwner returns the owner that an earlier version gave to the tasks of an account.
 func LegacyAccountOwner(account string) Owner {
 	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
 	return Owner{accountPrefix + hex.EncodeToString(sum[:digestSize])}
@@ -67,8 +60,6 @@ func isDigest(s string) bool {
 
 func KeyOwner(id identity.ID) Owner { return Owner{id.String()} }
 
-// Owner returns the owner for a request with p's credential. All live keys of an account have the
-// same owner, and so do all of its test keys.
 func (p *Payer) Owner() Owner {
 	o := AccountOwner(p.Account, p.Subject)
 	if p.Test {
@@ -77,8 +68,7 @@ func (p *Payer) Owner() Owner {
 	return o
 }
 
-// String returns the form that is used in keys of the store and in queue messages: letters, digits
-// and '-', at most 73 bytes.
+// String returns the form in store keys and queue messages.
 func (o Owner) String() string { return o.name }
 
 func ParseOwner(s string) (Owner, error) {
@@ -107,8 +97,7 @@ func (o Owner) digests() string {
 
 func (o Owner) IsZero() bool { return o == Owner{} }
 
-// Account returns the live owner of o's account. Limits of an account apply to its live and test
-// owners together. If o is neither an account nor a subject, ok is false.
+// Account returns the live owner of o's account. Limits apply to its live and test owners together.
 func (o Owner) Account() (account Owner, ok bool) {
 	digests := o.digests()
 	if digests == "" {
@@ -117,8 +106,7 @@ func (o Owner) Account() (account Owner, ok bool) {
 	return Owner{accountPrefix + digests[:2*digestSize]}, true
 }
 
-// SignsMessages reports whether o signs its own messages. The host signs the messages of all other
-// owners.
+// SignsMessages returns false if the host signs for o.
 func (o Owner) SignsMessages() bool {
 	_, isAccount := o.Account()
 	return !o.IsZero() && !slices.Contains(reservedOwners, o) && !isAccount

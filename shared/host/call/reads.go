@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Pair is an ordered pair of caller and called vacant.
 type Pair struct{ Caller, Vacant identity.ID }
 
 func (p Pair) Requests() store.Stream {
@@ -68,11 +67,8 @@ func (h *Host) findDecidingRow(ctx context.Context, pair Pair, r *RequestRow) (d
 
 const maxDecisionPage = 64
 
-// findDecidingRowPaged returns the response row that decides a request, or nil, and the last row
-// that it read. It starts at the row at ResponseTip, because a row written between two reads must
-// not be skipped. It stops at a row that supersedes the request (tipSupersedes), because an old
-// request may have many later rows. pageSize is the size of the first page, and each further page
-// is twice as large, up to maxDecisionPage.
+// findDecidingRowPaged starts at the row at ResponseTip, because a row written between two reads
+// must not be skipped. last is the last row that it read.
 func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRow, pageSize int) (d *ResponseRow, last ResponseRow, err error) {
 	tipPosition, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
@@ -80,7 +76,7 @@ func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRo
 		if err != nil {
 			return nil, last, h.unavailableError(err)
 		}
-		if len(rows) == 0 { // only an empty page is the end, because other pages may be short
+		if len(rows) == 0 { // a short page may precede others
 			if last.Position < tipPosition {
 				err = h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errInvalidRow, tipPosition))
 			}
@@ -108,9 +104,8 @@ func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRo
 	}
 }
 
-// FindPricedCall returns the call at a position of the request stream and its answer, if the call
-// had a price. If position is 0, it returns the pair's last answered call that was charged. If
-// there is no such call, ok is false.
+// FindPricedCall returns a call with a price and its answer. If position is 0, it returns the
+// pair's last charged call.
 func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (callRow RequestRow, answer ResponseRow, ok bool, err error) {
 	if position == 0 {
 		last, err := h.FindLastDecision(ctx, pair, func(r *ResponseRow) bool { return r.IsPriced })
@@ -129,8 +124,8 @@ func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (
 	return callRow, *d, true, nil
 }
 
-// LoadCallAndAnswer returns the call at a position of the request stream and its answer, or nil if
-// it is not answered. If there is no call at the position, the error has kind NotFound.
+// LoadCallAndAnswer returns a nil answer if the call is not answered. If there is no call, the
+// error has kind NotFound.
 func (h *Host) LoadCallAndAnswer(ctx context.Context, pair Pair, position uint64) (callRow RequestRow, answer *ResponseRow, err error) {
 	if callRow, err = h.loadCall(ctx, pair, position); err != nil {
 		return callRow, nil, err
@@ -142,12 +137,10 @@ func (h *Host) LoadCallAndAnswer(ctx context.Context, pair Pair, position uint64
 	return callRow, d, nil
 }
 
-// MaxSearchedRequests limits the number of requests in which FindCallByHash searches for a call.
 const MaxSearchedRequests = 8
 
-// FindCallByHash returns the call of a pair whose envelope has the given hash, and its answer. It
-// reads the request at position, unless position is 0, and then searches the last
-// MaxSearchedRequests requests. If there is no such call, or the call has no answer, answer is nil.
+// FindCallByHash returns the call whose envelope has the given hash, and its answer or nil. It
+// searches at position and in the last requests of the pair.
 func (h *Host) FindCallByHash(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (callRow RequestRow, answer *ResponseRow, err error) {
 	if position > 0 {
 		if callRow, answer, err = h.LoadCallAndAnswer(ctx, pair, position); err == nil && callRow.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
@@ -169,11 +162,8 @@ func (h *Host) FindCallByHash(ctx context.Context, pair Pair, position uint64, h
 	return callRow, nil, nil
 }
 
-// maxSearchedDecisions limits the number of decisions in which FindLastDecision searches.
 const maxSearchedDecisions = 100
 
-// FindLastDecision returns the last decision of a pair for which matches returns true, or nil if
-// none of the last maxSearchedDecisions matches.
 func (h *Host) FindLastDecision(ctx context.Context, pair Pair, matches func(*ResponseRow) bool) (*ResponseRow, error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxSearchedDecisions, store.Descending)
 	if err != nil {
@@ -191,8 +181,7 @@ func (h *Host) FindLastDecision(ctx context.Context, pair Pair, matches func(*Re
 	return nil, nil
 }
 
-// unavailableError converts a store error to one of kind Unavailable. A store error must never be
-// reported as a replay (PROTOCOL §23 A11).
+// unavailableError ensures that a store error is never reported as a replay (PROTOCOL §23 A11).
 func (h *Host) unavailableError(err error) error {
 	if err == nil {
 		return nil

@@ -19,36 +19,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// Usage counts the work of a vacant's agent for a call. It is stored in the row that decides the
-// call and contains only numbers.
 type Usage struct {
-	InputTokens  uint64 `json:"in"` // input tokens, as the provider counts them
-	OutputTokens uint64 `json:"out"`
-	CachedTokens uint64 `json:"cached"`        // part of InputTokens
-	Turns        uint64 `json:"turns"`         // requests to a model
-	ToolCalls    uint64 `json:"tools"`         // calls of tools
-	AgentVersion uint64 `json:"agent_version"` // version of the agent
-	// UsedFallback is set if the last request went to the fallback model.
-	UsedFallback bool `json:"fallback"`
-	// UnreportedTurns counts the turns for which the provider did not report usage. It is at least 1
-	// if InputTokens or OutputTokens includes an estimate.
-	UnreportedTurns uint64 `json:"unreported"`
-	Cost            uint64 `json:"cost"` // micro-dollars
-	// PriceTableVersion is the version of the host's model price table on which Cost is based. It is 0
-	// if the call was free or the agent states its price.
+	InputTokens     uint64 `json:"in"`
+	OutputTokens    uint64 `json:"out"`
+	CachedTokens    uint64 `json:"cached"` // part of InputTokens
+	Turns           uint64 `json:"turns"`
+	ToolCalls       uint64 `json:"tools"`
+	AgentVersion    uint64 `json:"agent_version"`
+	UsedFallback    bool   `json:"fallback"`
+	UnreportedTurns uint64 `json:"unreported"` // at least 1 if a count is estimated
+	Cost            uint64 `json:"cost"`       // micro-dollars
+	// PriceTableVersion is 0 if Cost is not based on the host's model prices.
 	PriceTableVersion uint64 `json:"price_version"`
 }
 
-// EstimateTokens estimates the tokens of a text whose tokens the provider has not counted: 4 bytes
-// per token, rounded up.
 func EstimateTokens(bytes int) uint64 { return uint64((bytes + 3) / 4) }
 
 func (u *Usage) counters() []*uint64 {
-	// The order is the order in rows. Later versions may append fields.
+	// Rows contain the counters in this order. Later versions may append fields.
 	return []*uint64{&u.InputTokens, &u.OutputTokens, &u.CachedTokens, &u.Turns, &u.ToolCalls, &u.AgentVersion, &u.UnreportedTurns, &u.Cost, &u.PriceTableVersion}
 }
 
-// countersWithoutCost is the number of fields in a row without Cost and PriceTableVersion.
 const countersWithoutCost = 7
 
 func appendUsage(b []byte, u *Usage) []byte {
@@ -87,22 +78,21 @@ func (d *reader) readUsage() *Usage {
 	return u
 }
 
-// CutReason is the reason why an answer is incomplete, or "" for a complete answer. An incomplete
-// (cut) answer is signed, stored and charged like a complete answer.
+// CutReason is the reason why an answer is incomplete, or "". An incomplete (cut) answer is signed,
+// stored and charged like a complete one.
 type CutReason string
 
 const (
-	CutCanceled CutReason = "canceled" // the caller canceled the call while it could read a part of the answer
-	CutLength   CutReason = "length"   // the vacant's model reached its token limit
-	CutBudget   CutReason = "budget"   // the model reached a limit that a budget had set below the agent's max_tokens
-	CutUnknown  CutReason = "unknown"  // the model stopped for an unknown reason, so the answer may be incomplete
+	CutCanceled CutReason = "canceled"
+	CutLength   CutReason = "length"
+	CutBudget   CutReason = "budget"
+	CutUnknown  CutReason = "unknown"
 )
 
-// cutReasons lists the reasons. The index is the byte in a row. Later versions may append reasons.
+// cutReasons lists the reasons in stored order: the index is the byte in a row.
 var cutReasons = []CutReason{"", CutCanceled, CutLength, CutBudget, CutUnknown}
 
-// AppendRemark appends a remark to the text of an incomplete answer, so that a model does not
-// mistake it for a complete answer.
+// AppendRemark marks an incomplete text, so that a model does not mistake it for a complete answer.
 func (c CutReason) AppendRemark(text string) string {
 	switch c {
 	case "":
@@ -123,33 +113,25 @@ func (d *reader) readCutReason() CutReason {
 	return cutReasons[code]
 }
 
-// AgentLog describes an agent's tools in a call, for operators. It is in the call's log line, but
-// not in rows.
 type AgentLog struct {
-	// Tools are the first MaxToolUses tool calls, in order. MoreTools counts the others.
-	Tools        []ToolUse
-	MoreTools    int
-	OmittedTools OmittedTools
-	// ReducedMaxTokens is the smallest limit to which budgets reduced max_tokens. Zero means that they
-	// did not reduce it.
+	Tools            []ToolUse
+	MoreTools        int
+	OmittedTools     OmittedTools
 	ReducedMaxTokens int
 }
 
-// Limits of a call's reports about tools.
 const (
 	MaxToolUses      = 64
 	MaxOmittedTools  = 20
-	MaxToolTextBytes = 64 << 10 // bytes of all texts
+	MaxToolTextBytes = 64 << 10
 )
 
-// ToolUse is a call of a tool.
 type ToolUse struct {
 	Name       string      `json:"name"`
-	DurationMS int64       `json:"ms"` // duration in milliseconds
+	DurationMS int64       `json:"ms"`
 	Outcome    ToolOutcome `json:"outcome"`
 }
 
-// ToolOutcome is the outcome of a tool call.
 type ToolOutcome string
 
 const (
@@ -159,18 +141,15 @@ const (
 	ToolTimedOut ToolOutcome = "timed out"
 )
 
-// OmittedTools lists tools that an agent is not offered, up to MaxOmittedTools, and counts the
-// others. If possible, the list contains at least one tool per reason.
 type OmittedTools struct {
 	Tools     []OmittedTool `json:"tools,omitempty"`
 	MoreTools int           `json:"more,omitempty"`
 }
 
-// OmittedTool is a tool that an agent is not offered.
 type OmittedTool struct {
-	Name   string `json:"name"` // name in the agent's settings
+	Name   string `json:"name"`
 	Reason string `json:"reason"`
-	Remedy string `json:"change"` // change of a setting or of the tool's server that would make the tool available
+	Remedy string `json:"change"`
 }
 
 func (l *OmittedTools) Add(t OmittedTool) {
@@ -184,7 +163,7 @@ func (l *OmittedTools) Add(t OmittedTool) {
 		return
 	}
 	for i, other := range l.Tools {
-		if seenReasons[other.Reason] { // another tool of the list has the same reason
+		if seenReasons[other.Reason] {
 			l.Tools[i] = t
 			return
 		}
@@ -220,31 +199,28 @@ func (l *AgentLog) Attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// RecordedToolCall is a tool call with its arguments and result. They are sealed together with the
-// text of the row that decides the call, and expire together with this text.
+// RecordedToolCall is sealed together with the text of the deciding row.
 type RecordedToolCall struct {
 	ToolUse
 	Arguments   string `json:"arguments"`
 	Result      string `json:"result"`
-	IsTruncated bool   `json:"cut,omitempty"` // whether the arguments or the result were truncated
+	IsTruncated bool   `json:"cut,omitempty"`
 }
 
-// toolRun is a running or ended tool call.
 type toolRun struct {
 	RecordedToolCall
-	startedAt time.Time // zero after the end
+	startedAt time.Time
 }
 
-// recorder collects the reports of one call.
 type recorder struct {
 	now func() time.Time
 
 	mu            sync.Mutex
 	usage         *Usage
 	cutReason     CutReason
-	agentLog      AgentLog // log without Tools
+	agentLog      AgentLog
 	tools         []*toolRun
-	toolTextBytes int // bytes of the recorded arguments and results
+	toolTextBytes int
 }
 
 type recorderKey struct{}
@@ -257,8 +233,6 @@ func record(ctx context.Context, change func(*recorder)) {
 	}
 }
 
-// RecordUsage replaces the recorded usage of the call that runs in ctx. Outside a call, it has no
-// effect.
 func RecordUsage(ctx context.Context, u Usage) { record(ctx, func(m *recorder) { m.usage = &u }) }
 
 func RecordCutReason(ctx context.Context, reason CutReason) {
@@ -277,10 +251,8 @@ func RecordReducedMaxTokens(ctx context.Context, n int) {
 	})
 }
 
-// RecordToolStart records the start of a tool in the call that runs in ctx. The caller must call
-// end with the tool's outcome. If end is not called before the call ends, the outcome is
-// ToolTimedOut. arguments and result are sealed and stored with the row that decides the call. They
-// must be "" if the agent's settings forbid storing them.
+// RecordToolStart records the start of a tool. The caller must call end with the outcome. arguments
+// and result are stored, and must be "" if the agent's settings forbid storing them.
 func RecordToolStart(ctx context.Context, name, arguments string) (end func(o ToolOutcome, result string)) {
 	var run *toolRun
 	record(ctx, func(m *recorder) {
@@ -311,7 +283,6 @@ func (m *recorder) truncate(run *toolRun, text string) string {
 }
 
 func (m *recorder) elapsedMS(run *toolRun) int64 {
-	// Clocks may step back.
 	return max(m.now().Sub(run.startedAt).Milliseconds(), 0)
 }
 
@@ -335,12 +306,9 @@ func (m *recorder) copyTo(r *request) {
 	}
 }
 
-// maxSealedBytes limits the bytes of an answer together with the texts of its tools. Texts of tools
-// above this limit are dropped, so that they never make an answer too large for a store.
+// maxSealedBytes ensures that tools never make an answer too large for a store.
 const maxSealedBytes = store.MaxData - 4<<10
 
-// appendTools appends tools to an encoded payload. It truncates texts that would exceed
-// maxSealedBytes, starting with the last ones.
 func appendTools(b []byte, tools []RecordedToolCall) []byte {
 	if len(tools) == 0 {
 		return b
@@ -389,18 +357,16 @@ func (d *reader) readTools() (calls []RecordedToolCall) {
 	return calls
 }
 
-// ToolCallRecord contains the tool calls of a decided call, with their stored texts.
 type ToolCallRecord struct {
-	Position   uint64             `json:"position"` // position of the request row
+	Position   uint64             `json:"position"`
 	IsAnswered bool               `json:"answered"`
 	Tools      []RecordedToolCall `json:"tools"`
 }
 
-// maxToolCallBytes is the size of texts after which ReadToolCalls stops reading.
 const maxToolCallBytes = 1 << 20
 
-// ReadToolCalls reads the last n decisions of a pair. It returns the stored tool calls, the newest
-// first, and the number of decisions whose text key is destroyed.
+// ReadToolCalls reads the last n decisions of a pair. destroyed counts the decisions whose text key
+// is destroyed.
 func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []ToolCallRecord, destroyed int, err error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, n, store.Descending)
 	if err != nil {
@@ -457,12 +423,10 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []Too
 	return calls, destroyed, nil
 }
 
-// AgentError is in the error chain of a Behaviour if the agent's response is not a valid answer.
-// Its message does not contain the body.
 type AgentError struct {
-	Status     int           // HTTP status
-	RetryAfter time.Duration // zero if unknown
-	Body       string        // beginning of the body, without secrets (substrate.Excerpt)
+	Status     int
+	RetryAfter time.Duration
+	Body       string // beginning of the body, without secrets
 	Err        error
 }
 
@@ -470,18 +434,15 @@ func (e *AgentError) Error() string { return e.Err.Error() }
 
 func (e *AgentError) Unwrap() error { return e.Err }
 
-// Cause is the reason for a void, for the operator. It is stored with the void and sealed like a
-// text. Callers receive only the kind.
+// Cause is the reason for a void. It is sealed and only for the operator.
 type Cause struct {
-	Kind string `json:"kind"` // code of the problem's kind
-	Text string `json:"text"`
-	// Status and Body are the agent's response. They are zero if the agent did not respond.
+	Kind       string `json:"kind"`
+	Text       string `json:"text"`
 	Status     int    `json:"status,omitempty"`
 	Body       string `json:"body,omitempty"`
 	DurationMS int64  `json:"took_ms"`
 }
 
-// maxCauseBytes limits Cause.Text, in bytes.
 const maxCauseBytes = 500
 
 func NewCause(failure error, duration time.Duration) *Cause {
@@ -506,10 +467,9 @@ func (c *Cause) String() string {
 	return s
 }
 
-// sealedCause is the sealed text of a void.
 type sealedCause struct {
 	*Cause
-	Tools []byte `json:"tools,omitempty"` // encoded by encodeTools
+	Tools []byte `json:"tools,omitempty"`
 }
 
 func (r *ResponseRow) SealedCause(pair Pair) (s textkeys.Sealed, bound []byte, ok bool) {
@@ -523,60 +483,46 @@ func ParseCause(plain []byte) (c Cause, err error) {
 	return c, nil
 }
 
-// Sink receives the progress of a call: each ProvisionalEvent between its accept and its decision,
-// and finally one EndEvent. The agent waits until the Sink returns. A refused call has no progress.
-// Calls of a Sink do not overlap. A Sink that panics or takes longer than sinkTimeout is not called
-// again, while the call continues.
+// Sink receives the progress of an accepted call, and finally one EndEvent. Calls do not overlap.
+// The agent waits until the Sink returns. A Sink that panics or takes too long is not called again.
 type Sink func(Progress)
 
-// Progress is a ProvisionalEvent or an EndEvent.
 type Progress interface{ progress() }
 
-// ProvisionalEvent is an event of the vacant's agent. It is neither signed nor stored, and the call
-// may still fail. Exactly one field is set.
+// ProvisionalEvent is an unsigned event of the vacant's agent. The call may still fail. Exactly one
+// field is set.
 type ProvisionalEvent struct {
-	Text       string // part of the answer
+	Text       string
 	Thought    string
-	Tool       string // the name of a tool that the agent calls
-	Usage      *Usage // the usage so far
-	IsLast     bool   // no text follows
-	IsQuestion bool   // the text is a question, and the agent waits for its answer
-	// Detail is an agent's report besides the text of its answer. A Sink that knows its
-	// type (package task) reads it; others ignore it.
-	Detail any
+	Tool       string
+	Usage      *Usage
+	IsLast     bool
+	IsQuestion bool // the agent waits for an answer to Text
+	Detail     any  // for example a ToolStep
 }
 
-// MaxToolArguments is the size of the arguments in a ToolStep, in bytes.
 const MaxToolArguments = 4 << 10
 
-// ToolStep is the beginning or the end of a call of a tool. It is a Detail of a
-// ProvisionalEvent.
 type ToolStep struct {
-	ID   string `json:"id"` // id of the tool call within a turn of the model
+	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments is the beginning of the arguments, with apparent secrets removed. It is "" at the end
-	// of the call.
+	// Arguments is the beginning of the arguments, without apparent secrets.
 	Arguments string      `json:"arguments,omitempty"`
 	Outcome   ToolOutcome `json:"outcome,omitempty"` // "" at the beginning of the call
 }
 
-// EndEvent is the result of Send: the reply, signed and stored, or the failure.
 type EndEvent struct{ Outcome Outcome }
 
 func (ProvisionalEvent) progress() {}
 func (EndEvent) progress()         {}
 
-// sinkTimeout limits how long a call waits for its Sink.
 const sinkTimeout = time.Second
 
-// reporter calls the Sink of one call. A nil reporter discards all events.
 type reporter struct {
 	mu   sync.Mutex
-	sink Sink // nil after the end or after a failure of the Sink
+	sink Sink
 }
 
-// Report sends an event to the Sink of the call of ctx. If the call has no Sink or is decided,
-// Report has no effect.
 func Report(ctx context.Context, p ProvisionalEvent) {
 	if r := requestFrom(ctx); r != nil {
 		r.reporter.report(p, false)
@@ -600,7 +546,7 @@ func (r *reporter) report(p Progress, isEnd bool) {
 	}
 	returned := make(chan bool, 1)
 	go func() {
-		defer func() { returned <- recover() == nil }() // the call must continue
+		defer func() { returned <- recover() == nil }() // a panic of the Sink must not fail the call
 		sink(p)
 	}()
 	hasReturned := false
@@ -613,16 +559,14 @@ func (r *reporter) report(p Progress, isEnd bool) {
 	}
 }
 
-// PartialAnswer is the part of an answer that can be read before the answer is decided.
 type PartialAnswer struct {
 	Text      string
-	Usage     *Usage    // usage for the charge; may be nil
-	StartedAt time.Time // start of the behaviour
+	Usage     *Usage
+	StartedAt time.Time
 }
 
-// StorePartialAnswer decides an undecided call with a partial answer and returns the final state.
-// The state is Answered, or Unanswered if the call was already voided. StorePartialAnswer itself
-// voids the call if, for example, the vacant is no longer hosted or cannot sign this text.
+// StorePartialAnswer decides an undecided call with a partial answer, or with a void if the vacant
+// can no longer answer.
 func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint64, reason CutReason, p PartialAnswer, o Options) (State, error) {
 	row, err := h.loadCall(ctx, pair, position)
 	if err != nil {
@@ -640,7 +584,7 @@ func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint6
 	void := func(failure error, isFinal bool) (State, error) {
 		return h.voidAndReport(ctx, pair, &row, voidReason{cause: NewCause(failure, 0), failure: failure, opts: &o, usage: p.Usage, hasRun: true, isFinal: isFinal})
 	}
-	r := &request{pair: pair, hash: row.Hash, opts: o, cutReason: reason} // arrival is zero, because the request that runs the call logs its counts
+	r := &request{pair: pair, hash: row.Hash, opts: o, cutReason: reason}
 	r.out.Usage = p.Usage
 	msg := envelope.Message{Role: envelope.RoleAgent, Parts: []string{p.Text}}
 	if err := msg.Check(); err != nil {
@@ -665,14 +609,13 @@ func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint6
 	case reply != nil:
 		return Answered, nil
 	case isTooLate && h.allowsLateSettlement(&row):
-		// The process that runs the call has stored the complete answer, which may be unsettled.
+		// The complete answer is stored, but may be unsettled.
 		return void(problem.New(problem.Canceled, "the caller canceled the call"), false)
 	}
 	return Unanswered, nil
 }
 
-// fetchSigner reads the vacant that signs the answer of a call that has run. A vacant whose budget
-// is spent cannot run another call, but can still sign.
+// fetchSigner ignores a spent budget, because the answer exists and can still be signed.
 func (h *Host) fetchSigner(ctx context.Context, r *request) (hosted bool, err error) {
 	r.vacant, hosted, err = h.Directory.Vacant(ctx, r.pair.Vacant, false)
 	if err == nil && hosted && r.vacant.Ready != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkRevoked reads whether the keys of the caller and the vacant are revoked. Revocation is never
-// cached, so that every instance refuses every call that begins after a revocation.
+// checkRevoked never uses a cache, so that every process refuses all calls that begin after a
+// revocation.
 func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	if h.AreRevoked == nil {
 		r.revocationChecked = true
@@ -28,14 +28,13 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 }
 
 func (h *Host) forgetTipsIfRevoked(r *request) {
-	if r.revokedCallerErr != nil || r.vacantKeyRevoked { // the host must check the next call before accepting it
+	if r.revokedCallerErr != nil || r.vacantKeyRevoked { // the next call must be checked before its accept
 		h.tipCache.forget(r.pair)
 	}
 }
 
-// appendAndCheckRevocation appends the request row like appendRequest. If a call was decided from
-// cached data, the revocation of its keys is read only now, concurrently with the write, to save
-// time. A call with a revoked key is voided before it runs.
+// appendAndCheckRevocation may check revocation concurrently with the write, to save time. A call
+// with a revoked key is then voided before it runs.
 func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if r.revocationChecked || h.AreRevoked == nil {
 		return h.appendRequest(ctx, r, v)
@@ -53,7 +52,7 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 	row, err := h.appendRequest(ctx, r, v)
 	checkErr := <-checkDone
 	defer h.forgetTipsIfRevoked(r)
-	r.out.HasEnded = false // a previous attempt to append the row may have set it
+	r.out.HasEnded = false // a previous attempt may have set it
 	switch {
 	case checkErr == nil && r.revokedCallerErr == nil && !r.vacantKeyRevoked:
 		return row, err
@@ -80,5 +79,5 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 		r.out.State = Unanswered
 		return nil, checkState(r.state())
 	}
-	return nil, err // another writer took the position, or the store is unavailable
+	return nil, err
 }

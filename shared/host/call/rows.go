@@ -15,14 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RowFormat is the first byte of every row. Rows of another format are rejected.
 const RowFormat = 1
 
-// RowKind is the type of a row.
 type RowKind byte
 
-// The kinds of rows. Request streams contain calls and resets. Response streams contain answers and
-// voids.
 const (
 	RowCall   RowKind = 1
 	RowReset  RowKind = 2
@@ -44,85 +40,76 @@ func (k RowKind) String() string {
 	return fmt.Sprintf("kind %d", byte(k))
 }
 
-// Flags in the kind of a row. A row without any flag has the same bytes as in the first version of
-// the format. streamedBit and cutBit can have the same value, because streamedBit occurs only in
-// request rows and cutBit only in response rows.
+// streamedBit occurs only in request rows and cutBit only in response rows, so they can have the
+// same value.
 const (
-	usageBit    RowKind = 0x80 // response row with a Usage
-	pricedBit   RowKind = 0x40 // call with a price, or its answer
-	streamedBit RowKind = 0x20 // call with a price whose answer can be read while it is being produced
-	cutBit      RowKind = 0x20 // answer with a CutReason
-	subjectBit  RowKind = 0x10 // request sent by a subject of the paying account
+	usageBit    RowKind = 0x80
+	pricedBit   RowKind = 0x40
+	streamedBit RowKind = 0x20
+	cutBit      RowKind = 0x20
+	subjectBit  RowKind = 0x10 // the payer is a subject of an account
 )
 
-// RequestRow is an accepted call or reset. The stream's name contains the caller and the vacant.
-// Text is sealed (encrypted).
 type RequestRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
-	// The signed envelope.
-	Seq       int64 // Position - EpochStart of a call (not stored), or the signed value of a reset (without meaning)
+	Seq       int64 // not stored for a call; without meaning for a reset
 	Prev      identity.Hash
 	Time      time.Time
-	Signature []byte // 64 bytes
+	Signature []byte
 	Text      textkeys.Sealed
 
-	Hash           identity.Hash // hash of the envelope
-	Epoch          uint64        // number of resets up to and including this row
-	EpochStart     uint64        // position of the reset that began the epoch, which may be this row; 0 in epoch 0
-	PrevEpochStart uint64        // EpochStart of the previous epoch, or 0
-	Floor          time.Time     // latest signed time on the stream, including this row
+	Hash           identity.Hash
+	Epoch          uint64 // number of resets up to this row
+	EpochStart     uint64 // position of the reset that began the epoch, or 0
+	PrevEpochStart uint64
+	Floor          time.Time // latest signed time on the stream, including this row
 
-	// For calls only.
-	ResponseTip uint64    // last response position read before the accept, and so before the decision
-	Due         time.Time // time from which any process may void the undecided call
-	// For calls with a price. Other calls have Unpriced and zeros.
+	// ResponseTip and Due are set only for calls.
+	ResponseTip  uint64    // last response position before the accept
+	Due          time.Time // time from which any process may void the undecided call
 	PaidBy       PayerKind
-	Payer        [32]byte // account; zero for a free call
-	Subject      string   // subject of the account, in hex; may be empty
+	Payer        [32]byte
+	Subject      string // in hex, or ""
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
 	Shard        uint8  // balance shard that receives a refund
-	// IsStreamed is set if the call has a price and its answer can be read while it is being produced.
+	// IsStreamed is set if a call with a price can be read while it is being answered.
 	IsStreamed bool
 }
 
-// ResponseRow decides a request by an answer or a void. A request has at most one ResponseRow.
 type ResponseRow struct {
 	Position uint64
 	WriteID  store.WriteID
 	Kind     RowKind
 
-	RequestPosition uint64        // position of the request row
-	RequestHash     identity.Hash // hash of the request's envelope, from which envelope.ReplyKey derives an answer's idempotency key
+	RequestPosition uint64
+	RequestHash     identity.Hash
 	RequestEpoch    uint64
 
-	// The tip of the response chain after this row. A void repeats the tip of the previous row.
+	// The tip of the response chain after this row. A void repeats the previous tip.
 	Epoch uint64
 	Seq   int64
 	Hash  identity.Hash
 
-	// Text is an answer's text or a void's Cause. A void without a known cause has no Text.
+	// Text is an answer's text or a void's Cause.
 	Text textkeys.Sealed
 
-	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *Usage
 
-	// CutReason is empty for a complete answer and for a void.
 	CutReason CutReason
 
-	// Charge is the amount that the payer paid for an answer, in micro-dollars. IsPriced reports
-	// whether the request had a price.
+	// Charge is in micro-dollars.
 	Charge   uint64
 	IsPriced bool
 
-	// For answers only: the rest of the signed envelope and the duration.
+	// The last fields are set only for answers.
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Duration  time.Duration // time from the start of the behaviour to the answer, in whole milliseconds
+	Duration  time.Duration // in whole milliseconds
 }
 
 func (r *RequestRow) Tip() chain.Tip {
@@ -135,7 +122,6 @@ func (r *RequestRow) Tip() chain.Tip {
 
 var errInvalidRow = errors.New("row does not decode")
 
-// SubjectSize is the size of a subject's id in bytes.
 const SubjectSize = 16
 
 func (r *RequestRow) encode() []byte {
@@ -251,7 +237,7 @@ func (r *ResponseRow) encode() []byte {
 	b = append(b, r.Prev[:]...)
 	b = append(b, r.Signature...)
 	b = appendTime(b, r.Time)
-	// Clocks may step back or be wrong for weeks, but the row must still be decodable.
+	// A clock may step back, but the row must still be decodable.
 	b = binary.AppendUvarint(b, uint64(min(max(r.Duration.Milliseconds(), 0), math.MaxInt32)))
 	if r.Usage != nil {
 		b = appendUsage(b, r.Usage)
@@ -317,8 +303,7 @@ func appendText(b []byte, t textkeys.Sealed) []byte {
 	return append(b, t.Box...)
 }
 
-// reader decodes the bytes of a row. After the first error it returns zeros, and checkEnd
-// returns the error.
+// reader decodes a row. After the first error, it returns zeros, and checkEnd returns the error.
 type reader struct {
 	b    []byte
 	kind RowKind
@@ -368,7 +353,7 @@ func (d *reader) readUvarint(limit uint64) uint64 {
 	return v
 }
 
-// The range of times in a row, in microseconds: years 1 to 9999, the range of an envelope.
+// Times in a row are microseconds in the years 1 to 9999.
 const (
 	firstMicro = -62135596800_000000
 	lastMicro  = 253402300799_999999

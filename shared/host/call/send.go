@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Send handles a call, in steps 2 to 10 of the package documentation. route is the id in the
-// request's path, or zero on the host route.
+// Send handles a call. route is zero on the host route.
 func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) Outcome {
 	return h.SendWith(ctx, route, e, Options{})
 }
@@ -57,7 +56,7 @@ func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request)
 		return nil, r.out.withProblem(err)
 	}
 	if err := h.checkEnvelope(r, false); err != nil {
-		if !isFresh { // the chain state reported with the refusal must be current
+		if !isFresh { // the chain state reported with a refusal must be current
 			if err := h.reread(ctx, r, &v); err != nil {
 				return nil, r.out.withProblem(err)
 			}
@@ -71,8 +70,7 @@ func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request)
 	return &AcceptedCall{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
-// appendOrRefuse appends the request row of r, or returns the refusal. It updates v to the tips on
-// which the decision is based.
+// appendOrRefuse updates v to the tips on which the decision is based.
 func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, isFresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
@@ -93,8 +91,6 @@ func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, isFresh 
 			}
 			return nil, verdict.refusal
 		}
-		// Another writer took the position, or the decision to refuse is based on cached tips: read
-		// and decide again.
 		if err := h.reread(ctx, r, v); err != nil {
 			return nil, err
 		}
@@ -123,8 +119,7 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	return r.revokedCallerErr
 }
 
-// appendRequest writes the request row after the tip in v. If another writer took the position, it
-// returns neither a row nor an error.
+// appendRequest returns neither a row nor an error if another writer took the position.
 func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
 	if problem.Is(r.signerErr, problem.BudgetSpent) {
 		r.out = r.out.withTip(v.req)
@@ -156,8 +151,8 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, h.unavailableError(err)
 	}
 	for try := 1; ; try++ {
-		// Each plan has its own WriteID. A late write of an earlier plan may create a row with another
-		// payer, and this commit must not mistake that row for its own.
+		// A late write of an earlier plan may create a row with another payer. This commit must not
+		// mistake that row for its own, so each plan has its own WriteID.
 		debit, err := h.appendWithDebit(ctx, r, row)
 		if err == nil {
 			h.tipCache.put(r.pair, tips{req: *row, rsp: v.rsp})
@@ -232,10 +227,9 @@ func (h *Host) appendWithDebit(ctx context.Context, r *request, row *RequestRow)
 	return debit, h.commit(ctx, writes...)
 }
 
-// commit commits writes. While the outcome is unknown, it repeats them with the same positions and
-// WriteIDs. At other positions, a request could be stored twice. If the outcome is still unknown
-// after maxTries, a request row may exist although its call has not run. A resend then finds the
-// row.
+// commit repeats writes with the same positions and WriteIDs while the outcome is unknown. A retry
+// at another position could store a request twice. After maxTries, a request row may exist although
+// its call has not run.
 func (h *Host) commit(ctx context.Context, writes ...store.Write) error {
 	for try := 1; ; try++ {
 		err := h.Store.Commit(ctx, writes...)
@@ -255,8 +249,8 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// CheckTimeLeft returns an error if a slow vacant would have less time than its Vacant.CallTimeout,
-// because its answer would probably be lost.
+// CheckTimeLeft refuses a slow call that has too little time, because its answer would probably be
+// lost.
 func CheckTimeLeft(callTimeout, remaining time.Duration) error {
 	if callTimeout <= DefaultCallTimeout || remaining >= callTimeout {
 		return nil
@@ -264,11 +258,6 @@ func CheckTimeLeft(callTimeout, remaining time.Duration) error {
 	return problem.New(problem.DeadlineExceeded, "the call may take %s, but only %s are left", callTimeout, max(remaining, 0).Round(time.Second))
 }
 
-// currentTimeLimit returns the time limit of a behaviour that starts now. The limit is the first of
-// Vacant.CallTimeout, Options.CallTimeout and Config.CallTimeout that is set. It is at most
-// Options.CallTimeout and at most the time until the deadline minus ReplyMargin. The deadline does
-// not limit a call that Resume runs later, and Options.CallTimeout does not limit a call that is
-// handed off (Options.HandoffWrites).
 func (h *Host) currentTimeLimit(ctx context.Context, r *request, now time.Time) *TimeLimit {
 	l := &TimeLimit{Duration: h.CallTimeout, Name: "the time that the host allows", IsWaitLimit: true}
 	switch {
@@ -304,9 +293,8 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 	return h.ResetWith(ctx, route, e, Credential{})
 }
 
-// ResetWith handles a chain reset with a Credential (PROTOCOL §9). If the vacant has a price and no
-// account pays, a reset uses one of the caller's free calls. Otherwise strangers could fill the
-// store with resets.
+// ResetWith handles a chain reset (PROTOCOL §9). If no account pays for a vacant with a price, a
+// reset uses a free call. Otherwise, strangers could fill the store with resets.
 func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, cred Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
@@ -366,12 +354,12 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 	}
 }
 
-// maxTimeToDue exceeds the maximum time from the accept of a call until it is due.
+// maxTimeToDue exceeds the longest time until a call is due.
 const maxTimeToDue = time.Hour
 
-// findStreamedCall returns the position of a streamed call (RequestRow.IsStreamed) of tip's epoch
-// that is neither decided nor overdue, or 0. A reset must wait for this call. An answer of the next
-// epoch would otherwise void and refund it, although its caller has read a part of the answer.
+// findStreamedCall returns the position of an undecided streamed call, or 0. After a reset, an
+// answer of the next epoch would refund this call, although its caller has read a part of the
+// answer.
 func (h *Host) findStreamedCall(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
 	now, openCalls, minResponseTip := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
 	isRecent := true
@@ -487,7 +475,7 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 	case err == nil:
 		h.tipCache.forget(r.pair) // a cached pair needs both tips, and the response tip was not read
 		return true, nil
-	case errors.As(err, &taken): // another writer took the position
+	case errors.As(err, &taken):
 		return false, nil
 	case isDebitRefused(debit, err):
 		r.plan, err = h.Ledger.Replan(ctx, r.newQuoteRequest(), &r.plan, err)

@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The sealed part of a row contains the payload and the idempotency key. The key of an answer is
-// omitted, because it follows from the request.
+// The idempotency key of an answer follows from the request and is not stored.
 
 const (
 	contextFlag = 1 << iota
@@ -22,11 +21,11 @@ const (
 	toolsFlag
 )
 
-// roles lists the roles in stored order. The index is the byte in a row.
+// roles lists the roles in stored order: the index is the byte in a row.
 var roles = [...]envelope.Role{envelope.RoleUser, envelope.RoleAgent, envelope.RoleTool}
 
 func encodePayload(m *envelope.Message, key string) []byte {
-	size := 64 + len(key) // flags, role, lengths, a selfEval
+	size := 64 + len(key)
 	for _, p := range m.Parts {
 		size += len(p) + 4
 	}
@@ -119,8 +118,7 @@ func (d *reader) readString() string {
 	return string(d.readBytes(int(d.readUvarint(uint64(len(d.b))))))
 }
 
-// additionalData returns the authenticated data of a sealed text: its stream and envelope hash.
-// This data prevents a text from being moved to another row.
+// additionalData prevents a sealed text from being moved to another row.
 func additionalData(s store.Stream, h identity.Hash) []byte {
 	b := make([]byte, 0, len(s)+len(h))
 	b = append(b, s...)

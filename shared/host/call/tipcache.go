@@ -5,23 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// tips are the last rows of both streams of a pair. The row of an empty stream is zero.
 type tips struct {
 	req RequestRow
 	rsp ResponseRow
 }
 
-// tipCache caches the tips of recent pairs, in limited memory. A cached tip may be stale. An append
-// after a stale tip fails harmlessly, and no request is refused based on a cached tip.
+// tipCache may contain stale tips. An append after a stale tip fails, and no request is refused
+// because of a cached tip.
 type tipCache struct {
-	generation atomic.Uint64 // number of calls of clear
+	generation atomic.Uint64
 	shards     [32]struct {
 		mu sync.Mutex
 		m  map[Pair]tips
 	}
 }
 
-// The cache uses about 10 MB of memory at most: 32 shards of 512 pairs with about 600 bytes each.
+// cachedPairsPerShard limits the cache to about 10 MB, at about 600 bytes per pair.
 const cachedPairsPerShard = 512
 
 func (c *tipCache) get(p Pair, into *tips) (isCached bool) {
@@ -34,8 +33,7 @@ func (c *tipCache) get(p Pair, into *tips) (isCached bool) {
 
 // put caches the newer tip of each stream, because two calls of a pair may finish in any order.
 func (c *tipCache) put(p Pair, newTips tips) {
-	// A tip needs neither text nor signature. Both would keep the bytes of the complete row in
-	// memory.
+	// Text and signature would keep the bytes of the complete row in memory.
 	newTips.req.Text.Box, newTips.rsp.Text.Box = nil, nil
 	newTips.req.Signature, newTips.rsp.Signature = nil, nil
 	s := &c.shards[p.Caller[0]%32]
@@ -46,7 +44,7 @@ func (c *tipCache) put(p Pair, newTips tips) {
 	}
 	old, isCached := s.m[p]
 	if !isCached && newTips.req.Position == 0 {
-		return // a cached pair with a zero request tip would look like a pair without requests
+		return // a zero request tip would look like a pair without requests
 	}
 	if old.req.Position > newTips.req.Position {
 		newTips.req = old.req
@@ -55,7 +53,7 @@ func (c *tipCache) put(p Pair, newTips tips) {
 		newTips.rsp = old.rsp
 	}
 	if !isCached && len(s.m) >= cachedPairsPerShard {
-		for k := range s.m { // evict an arbitrary pair
+		for k := range s.m {
 			delete(s.m, k)
 			break
 		}

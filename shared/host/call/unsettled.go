@@ -14,19 +14,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// settlementError is the failure of a settlement, which voids the call.
 type settlementError struct{ cause error }
 
 func (e *settlementError) Error() string { return "not settled: " + e.cause.Error() }
 
 func (e *settlementError) Unwrap() error { return e.cause }
 
-// answerCharge is a FinalCharge and the version of the document with the unsettled answer. An
-// unsettled answer is an answer that is stored in UnsettledAnswerDocs until its charge is settled.
-// If the answer has no such document, the version is zero.
 type answerCharge struct {
 	FinalCharge
-	unsettledVersion uint64
+	unsettledVersion uint64 // version in UnsettledAnswerDocs, or zero
 }
 
 func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
@@ -36,10 +32,8 @@ func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
 	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: unsettledKey(pair, row.Position), IfVersion: s.unsettledVersion})
 }
 
-// settleAndAnswer settles a call and answers it. If the ledger may settle the call late, the answer
-// is first stored in UnsettledAnswerDocs. If the process then crashes or Settle returns
-// ErrUncertain, the next resend or the sweeper retries the settlement. If this process can no
-// longer answer the call, isTooLate is true.
+// settleAndAnswer settles a call and answers it. If the ledger may settle late, it stores the
+// answer first. If the process then dies, a resend or the sweeper retries the settlement.
 func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isTooLate bool, err error) {
 	elapsed := func() time.Duration { return h.Now().Sub(start) }
 	var charge answerCharge
@@ -54,8 +48,7 @@ func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow,
 	return h.storeAnswer(ctx, r, row, tip, msg, elapsed, charge)
 }
 
-// settleCharge asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of
-// kind Unavailable, or an *settlementError.
+// settleCharge returns ErrUncertain, a problem of kind Unavailable, or a *settlementError.
 func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, isRetry bool) (charge FinalCharge, err error) {
 	if row.PaidBy == Unpriced {
 		return charge, nil
@@ -81,8 +74,8 @@ func (h *Host) allowsLateSettlement(row *RequestRow) bool {
 	return row.PaidBy != Unpriced && h.Ledger.CanSettleLate(row)
 }
 
-// UnsettledAnswerDocs contains the answers that wait for their settlement, by caller, vacant and
-// position. An empty document means that the call was voided before it had an answer.
+// UnsettledAnswerDocs also contains an empty document for a call that was voided before it had an
+// answer.
 var UnsettledAnswerDocs = store.DocKind[[]byte]{
 	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.BytesCodec(),
@@ -92,21 +85,18 @@ func unsettledKey(p Pair, position uint64) store.Key {
 	return UnsettledAnswerDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
 }
 
-// unsettledFormat is the first byte of an unsettled answer.
 const unsettledFormat = 1
 
-// Flags of an unsettled answer for its optional parts.
 const (
 	unsettledHasUsage = 1 << iota
 	unsettledHasCut
 )
 
-// voidMarkerLifetime is the lifetime of the empty document that marks a voided call. It must exceed
-// the longest behaviour.
+// voidMarkerLifetime must exceed the longest behaviour.
 const voidMarkerLifetime = 48 * time.Hour
 
-// storeUnsettled stores an unsettled answer, sealed, and returns the version of its document. If
-// the call has been voided, or already has an unsettled answer, it returns 0.
+// storeUnsettled returns the version of the new document. If the call is voided or already has an
+// unsettled answer, it returns 0.
 func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, duration time.Duration) (uint64, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
@@ -144,10 +134,8 @@ func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, 
 	return 0, h.unavailableError(err)
 }
 
-// unsettledVoidWrite returns a write for the commit that voids a call whose settlement may be
-// uncertain. The write conflicts with the write of a concurrent storeUnsettled. If the call has an
-// unsettled answer and isFinal is not set, the call cannot be voided, and the error is
-// ErrUncertain.
+// unsettledVoidWrite returns a write that makes a void conflict with a concurrent storeUnsettled.
+// If an unsettled answer exists and the void is not final, the error is ErrUncertain.
 func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, isFinal bool) (store.Write, error) {
 	key := unsettledKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
@@ -162,9 +150,7 @@ func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRo
 	return store.Delete{Key: key, IfVersion: doc.Version}, nil
 }
 
-// retrySettlement retries the settlement of an unsettled answer and decides its request. If the
-// request has no unsettled answer, it returns undecided. If the settlement is still uncertain, the
-// error is ErrUncertain.
+// retrySettlement returns undecided if the request has no unsettled answer.
 func (h *Host) retrySettlement(ctx context.Context, pair Pair, row *RequestRow) (resolution, error) {
 	if !h.allowsLateSettlement(row) {
 		return undecided, nil
@@ -206,7 +192,6 @@ func (h *Host) retrySettlement(ctx context.Context, pair Pair, row *RequestRow) 
 	_, isTooLate, err := h.storeAnswer(ctx, r, row, tip, answer.msg, func() time.Duration { return duration }, charge)
 	switch {
 	case err != nil:
-		// Another process may have answered with the same settlement.
 		if d, _, readErr := h.findDecidingRow(ctx, pair, row); readErr == nil && d != nil {
 			return d.resolution(), nil
 		}
@@ -243,7 +228,7 @@ func (h *Host) openUnsettled(ctx context.Context, pair Pair, row *RequestRow, do
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return answer, err // only the message and the tools are missing in answer
+		return answer, err // only the message and the tools are missing
 	case err != nil:
 		return answer, h.unavailableError(err)
 	}

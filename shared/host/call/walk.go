@@ -12,16 +12,9 @@ import (
 )
 
 // A walk is a first request, the root, and all calls that vacants make to answer it, directly or
-// through other vacants. Each of these calls finds the root in its context. The limits of the root
-// hold for the complete walk. Ledger.Quote gets the root (QuoteRequest.Root), and reserve limits
-// the sum of the payments. The sum is not stored, because a walk ends with its process (package
-// billing).
-//
-// The account of a dispatched task also pays for the calls of agents in its walk
-// (taskPaysForCalls). If the account owns the vacant of the task, the budget of the task also
-// limits the cost of the models of the account's tenant (ModelTurn).
+// through other vacants. The limits of the root hold for the sum of the payments in the walk. The
+// sum is not stored, because a walk ends with its process.
 
-// requestKey is the context key of the request whose behaviour is running.
 type requestKey struct{}
 
 func requestFrom(ctx context.Context) *request {
@@ -47,9 +40,8 @@ func IsTestWalk(ctx context.Context) bool {
 }
 
 // taskPaysForCalls reports whether the account of a dispatched task pays for the calls that r's
-// vacant makes to answer r. If r is the root, the account pays if it owns the root's vacant or the
-// task has a budget. Otherwise, the account pays only if it owns the root's vacant and all vacants
-// from the root to r have the same tenant.
+// vacant makes. Unless r is the root and the task has a budget, all vacants from the root to r
+// must belong to the owner of the task.
 func (r *request) taskPaysForCalls() bool {
 	root := cmp.Or(r.root, r)
 	switch cred := root.credential(); {
@@ -62,9 +54,8 @@ func (r *request) taskPaysForCalls() bool {
 	}
 }
 
-// IsOwnTaskWork reports whether ctx belongs to a dispatched task whose owner owns the vacant: to a
-// turn of the task, or to a call in its walk. All vacants from the root to the call must have the
-// same tenant.
+// IsOwnTaskWork reports whether ctx belongs to a dispatched task and all vacants on the path of its
+// calls belong to the task's owner.
 func IsOwnTaskWork(ctx context.Context) bool {
 	r := requestFrom(ctx)
 	return r != nil && r.isInOwnTask()
@@ -98,31 +89,27 @@ func (r *request) recheckPayer(ctx context.Context) error {
 	return nil
 }
 
-// credential returns the credential of r. Calls in the walk of r may refresh the credential
-// concurrently (recheckPayer).
+// credential locks, because recheckPayer may change the credential concurrently.
 func (r *request) credential() Credential {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
 	return r.opts.Credential
 }
 
-// walk holds the cost of a root and its walk.
 type walk struct {
-	rootHold money.Amount // hold of the root itself
+	rootHold money.Amount
 
 	mu sync.Mutex
-	// callCosts maps the hash of a call's envelope to the hold of the call, or to its charge after it
-	// is decided. A resent envelope counts once.
+	// callCosts maps the envelope hash of a call to its hold or charge. A resent envelope counts
+	// once.
 	callCosts map[identity.Hash]money.Amount
-	// modelCost is the cost of model turns, including the reservations of running turns. turnEnded is
-	// closed when a running turn ends.
+	// modelCost includes the reservations of running model turns.
 	modelCost    money.Amount
 	runningTurns int
 	turnEnded    chan struct{}
 }
 
-// sumPayments returns the sum of the payments of a walk, without the call whose hash is excluded.
-// The caller must hold w.mu.
+// sumPayments must be called with w.mu held.
 func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
 	sum := w.rootHold
 	for hash, amount := range w.callCosts {
@@ -133,8 +120,7 @@ func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
 	return sum
 }
 
-// awaitTurnEnd waits until a model turn ends. The caller must hold w.mu, which awaitTurnEnd
-// releases while it waits.
+// awaitTurnEnd must be called with w.mu held, which it releases while it waits.
 func (w *walk) awaitTurnEnd(ctx context.Context) error {
 	turnEnded := w.turnEnded
 	w.mu.Unlock()
@@ -147,8 +133,7 @@ func (w *walk) awaitTurnEnd(ctx context.Context) error {
 	}
 }
 
-// strictestLimit returns the limit of the root r that leaves the least money for a call. spent is
-// the cost of other calls that counts toward this limit. The caller must hold r.walk.mu.
+// strictestLimit must be called with r.walk.mu held.
 func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amount) {
 	limit, spent = math.MaxInt64, r.walk.sumPayments(callHash)
 	if p := r.opts.Payer; p != nil && p.MaxWalkCost > 0 {
@@ -160,9 +145,8 @@ func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amo
 	return limit, spent
 }
 
-// reserve counts the hold of a call in the walk of the root r, unless the sum would exceed the
-// root's limit. If too little is left, it first waits for running model turns, because a turn that
-// ends releases the unused part of its reservation.
+// reserve waits for running model turns if too little money is left, because they may release a
+// part of their reservation.
 func (r *request) reserve(ctx context.Context, callHash identity.Hash, hold money.Amount) error {
 	w := &r.walk
 	w.mu.Lock()
@@ -190,8 +174,8 @@ func (r *request) walkCost() money.Amount {
 	return r.walk.sumPayments(identity.Hash{}) - r.walk.rootHold + r.walk.modelCost
 }
 
-// recordCharge replaces the hold of a call in the walk of the root r with the call's charge. If the
-// outcome is unknown, the hold remains.
+// recordCharge replaces the hold of a call with its charge. If the outcome is unknown, the hold
+// remains.
 func (r *request) recordCharge(out *Outcome) {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
@@ -206,21 +190,18 @@ func (r *request) recordCharge(out *Outcome) {
 	}
 }
 
-// ModelTurn is a turn of a model whose cost the budget of a task limits. It is not safe for
-// concurrent use.
+// ModelTurn is not safe for concurrent use.
 type ModelTurn struct {
-	Reserved money.Amount // maximum cost of the turn
+	Reserved money.Amount
 
 	walk      *walk
-	cost      money.Amount // cost of the turn in the walk
-	isRunning bool         // whether the turn is still running
+	cost      money.Amount
+	isRunning bool
 }
 
-// BeginModelTurn begins a model turn of a tenant's vacant in the call that runs in ctx. It reserves
-// the amount in the budget of the call's task. If less than the amount is left, it waits for other
-// turns to end, and then reserves the rest of the budget. If the rest is below minAmount, the error
-// has kind BudgetExceeded. If ctx ends, the error is ctx.Err(). If no budget limits the turn,
-// BeginModelTurn returns nil.
+// BeginModelTurn reserves the amount, or what is left, in the budget of the task. If less than
+// minAmount is left after all other turns have ended, the error has kind BudgetExceeded. If no
+// budget limits the turn, BeginModelTurn returns nil.
 func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.Amount) (*ModelTurn, error) {
 	root := rootOf(ctx)
 	if root == nil || !root.opts.IsOwnVacant || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
@@ -246,8 +227,8 @@ func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.
 	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, isRunning: true}, nil
 }
 
-// Settle ends the turn, sets its cost, and wakes the calls and turns that wait for it. Further
-// calls only change the cost. If t is nil, Settle has no effect.
+// Settle ends the turn and sets its cost. A repeated call only changes the cost. If t is nil,
+// Settle has no effect.
 func (t *ModelTurn) Settle(cost money.Amount) {
 	if t == nil {
 		return

@@ -1,10 +1,8 @@
-// Package documents lists all kinds of stored documents. Three parts use the list: the command
-// "vacancy verify" checks documents as Shape.Verify specifies, the host's export serves the
-// documents that this command reads, and the access policies in the directory infra name the
-// partitions.
+// Package documents lists all kinds of stored documents. "vacancy verify", the host's export and
+// the access policies in the directory infra use the list.
 //
-// To add a kind, declare a variable of type store.DocKind in the file documents.go of the package
-// that stores the documents, and add it to the list in this package.
+// To add a kind, declare a store.DocKind in the file documents.go of its package, and add it to the
+// list in this package.
 package documents
 
 import (
@@ -43,7 +41,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// kinds lists all kinds, ordered by package.
 var kinds = []store.AnyDocKind{
 	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.IdempotentChangeDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
 	billing.KeyUseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
@@ -83,8 +80,8 @@ var kinds = []store.AnyDocKind{
 
 func All() []store.AnyDocKind { return kinds }
 
-// Find returns the kind of the document with key k. If several patterns match, it returns the kind
-// whose pattern has the most literal characters. If no pattern matches, ok is false.
+// Find returns the kind of the document with key k. If several patterns match, it returns the most
+// specific one.
 func Find(k store.Key) (kind store.AnyDocKind, ok bool) {
 	longest := -1
 	for _, candidate := range kinds {
@@ -101,8 +98,7 @@ func IsExported(k store.Key) bool {
 }
 
 func IsListed(r store.Range) bool {
-	// The export lists the kinds that "vacancy verify" reads. It omits a partition that also
-	// matches a more specific kind with store.VerifySkip.
+	// A partition is omitted if it also matches a more specific kind with store.VerifySkip.
 	return slices.ContainsFunc(kinds, func(kind store.AnyDocKind) bool {
 		return kind.Verify != store.VerifySkip && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyDocKind) bool {
 			return other.Verify == store.VerifySkip && other.HasPartition(r.Partition) && literalLength(other.Partition) > literalLength(kind.Partition)

@@ -1,8 +1,5 @@
-// Package due stores reminders of work that is due at a certain time. A reminder is a document in a
-// partition for the minute in which it is due. A sweep handles the due reminders.
-//
-// A reminder is handled again until its handler reports that it is finished, even if clocks differ
-// or a write arrives late.
+// Package due stores reminders of work that is due at a certain time. A reminder is handled again
+// until its handler reports that it is finished.
 package due
 
 import (
@@ -20,22 +17,18 @@ import (
 )
 
 const (
-	// partsPerMinute is the number of partitions for the reminders of a minute.
 	partsPerMinute = 16
-	// lookBack is how far before its offset (see OffsetDocs) a sweep reads minutes again, because
-	// clocks differ and a write may arrive late.
+	// lookBack is how long minutes are read again, because clocks differ and writes may arrive
+	// late.
 	lookBack = 10 * time.Minute
 )
 
-// Reminders reads and handles the reminders of one kind.
 type Reminders struct {
-	// Kind is the kind of the reminders. Its partition has two stars, for the minute and for one of
-	// the minute's parts. Its sort key is the name of the reminder.
+	// Kind has a partition with two stars, for the minute and one of its parts.
 	Kind    store.Shape
 	Updater store.Updater
 	Now     func() time.Time
-	// Delay is the minimum time from when a reminder is due until a sweep handles it.
-	Delay time.Duration
+	Delay   time.Duration
 }
 
 func (r Reminders) updater() store.Updater { return r.Updater }
@@ -46,15 +39,13 @@ func (r Reminders) partitionValues(minute int64, part int) []string {
 	return []string{strconv.FormatInt(minute, 10), strconv.Itoa(part)}
 }
 
-// Key returns the key of the reminder with a name that is due at a time.
 func (r Reminders) Key(due time.Time, name string) store.Key {
 	h := fnv.New32a()
 	h.Write([]byte(name))
 	return r.Kind.Key(append(r.partitionValues(minuteOf(due), int(h.Sum32()%partsPerMinute)), name)...)
 }
 
-// OffsetDocs contains, for each kind of reminder, the minute up to which all reminders are
-// finished.
+// OffsetDocs contains the minute up to which all reminders of a kind are finished.
 var OffsetDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.CountCodec(),
@@ -66,12 +57,11 @@ func (r Reminders) offsetKey() store.Key {
 }
 
 type SweepResult struct {
-	Finished int // finished reminders, which were deleted
-	Waiting  int // due reminders that are not finished
+	Finished int
+	Waiting  int
 }
 
-// Sweep calls handle for each due reminder. If handle returns true, Sweep deletes the reminder.
-// After an error, Sweep continues with the other reminders. It returns all errors. Several
+// Sweep calls handle for each due reminder and deletes the reminder if handle returns true. Several
 // processes may sweep at the same time.
 func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store.Doc) (bool, error)) (s SweepResult, err error) {
 	last := minuteOf(r.Now().Add(-r.Delay)) - 1
@@ -81,10 +71,10 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	}
 	offset := offsetDoc.Number
 	if offsetDoc.Version == 0 {
-		offset = last // the first sweep runs when the host starts, so no reminder was due earlier
+		offset = last // no reminder was due before the host's first start
 	}
-	// If another process's clock was ahead, the stored offset may be later than last. A sweep never
-	// stores an offset after last, so that other processes still read these minutes.
+	// A sweep never stores an offset after last, because other processes must still read the
+	// minutes after last.
 	newOffset := min(offset, last)
 	var errs []error
 	allFinished := true
@@ -112,9 +102,7 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	return s, errors.Join(errs...)
 }
 
-// minutes returns the minutes that a sweep reads. Each minute is read once when it is due, and
-// again after lookBack. If no minute after the offset is due, the sweep reads all minutes of
-// lookBack.
+// minutes returns each minute once when it is due, and again after lookBack.
 func minutes(offset, last int64) (list []int64) {
 	const lookBackMinutes = int64(lookBack / time.Minute)
 	if offset >= last {
@@ -172,13 +160,11 @@ func (r Reminders) sweepPart(ctx context.Context, handle func(context.Context, s
 }
 
 type result struct {
-	finished bool // whether the reminder was finished and deleted
+	finished bool
 	err      error
 }
 
-// maxConcurrentParts limits the partitions that are read concurrently, and maxConcurrentReminders
-// limits the reminders of a partition that are handled concurrently. A busy minute has thousands of
-// reminders, and the handler of each waits for the store.
+// A busy minute has thousands of reminders, and each handler waits for the store.
 const (
 	maxConcurrentParts     = 4
 	maxConcurrentReminders = 8
@@ -194,7 +180,7 @@ func (r Reminders) handlePage(ctx context.Context, handle func(context.Context, 
 			return nil
 		})
 	}
-	_ = g.Wait() // the results contain the errors
+	_ = g.Wait() // results contains the errors
 	return results
 }
 

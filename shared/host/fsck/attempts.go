@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// attemptStart is the start of a child's attempt to graduate. It counts toward its parent's limit.
+// attemptStart is the start of a child's attempt to graduate.
 type attemptStart struct {
-	parent    identity.ID // parent that signed the request
-	startedAt int64       // Unix microseconds
+	parent    identity.ID
+	startedAt int64 // Unix microseconds
 }
 
-// collectAttempts records a child's attempts under the parent that the child's manifest names. If
-// the manifest is missing or unreadable, it uses the parent that signed the request.
+// collectAttempts records attempts under the parent in the child's manifest, or under the parent
+// that signed the request if the manifest cannot be read.
 func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []attemptStart) error {
 	if len(starts) == 0 {
 		return nil
@@ -38,8 +38,7 @@ func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []a
 }
 
 func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error {
-	// A missing start time would let the parent's children begin too many attempts, and an excess
-	// one too few.
+	// A missing start time would let the parent's children begin too many attempts.
 	k := graduation.AttemptWindowKey(parent)
 	d, err := r.readDocument(ctx, k)
 	if err != nil {
@@ -58,9 +57,8 @@ func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error 
 	return nil
 }
 
-// matchAttempts returns the number of listed times without an attempt (excess) and the number of
-// attempts without a listed time (missing). It does not count an attempt whose time may have been
-// removed because of its age.
+// matchAttempts counts listed times without an attempt (excess) and attempts without a listed time
+// (missing).
 func matchAttempts(listed, starts []int64) (excess, missing int) {
 	unmatched, newest := slices.Clone(starts), int64(math.MinInt64)
 	for _, start := range listed {
@@ -72,6 +70,7 @@ func matchAttempts(listed, starts []int64) (excess, missing int) {
 		}
 	}
 	for _, start := range unmatched {
+		// Older times may have been removed.
 		if len(listed) == 0 || start > newest-graduation.AttemptPeriod.Microseconds() {
 			missing++
 		}

@@ -8,24 +8,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxPendingSignatures is the number of signatures that are verified together. It is large enough
-// to use all processors and small enough for memory. maxPendingFindings limits the pending findings
-// if few of them depend on a signature.
+// maxPendingSignatures is the size of a batch whose signatures are verified in parallel.
 const (
 	maxPendingSignatures = 512
 	maxPendingFindings   = 4096
 )
 
-// pendingFinding is a finding that flush has not handled yet. It is dropped if it depends on a signature
-// that turns out to be valid.
+// pendingFinding is a finding that flush reports unless its signature is valid.
 type pendingFinding struct {
 	finding   Finding
-	version   uint64 // version of the document that the finding depends on, or zero
-	isCertain bool   // whether the finding is reported even if the first reading did not have it
+	version   uint64 // version of the document, or zero
+	isCertain bool   // reported even if the first reading did not have it
 	message   []byte // signed message, or nil if the finding does not depend on a signature
 	signer    identity.ID
 	signature []byte
-	isValid   bool // whether the signature is valid, set by flush
+	isValid   bool // set by flush
 }
 
 func (r *run) addFinding(f Finding) {
@@ -38,12 +35,11 @@ func (r *run) addFindingAt(version uint64, f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, version: version})
 }
 
-// addCertainFinding adds a finding that is reported even if the first reading did not have it.
 func (r *run) addCertainFinding(f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, isCertain: true})
 }
 
-// verifySignature reports f unless sig is the signer's signature of msg.
+// verifySignature adds f unless sig is the signer's signature of msg.
 func (r *run) verifySignature(msg, sig []byte, signer identity.ID, f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, message: msg, signer: signer, signature: sig})
 	r.pendingSignatures++
@@ -56,8 +52,8 @@ func (r *run) flushIfFull() error {
 	return r.flush()
 }
 
-// flush verifies the pending signatures and records the findings. In the second reading, it also
-// reports them in order.
+// flush verifies the pending signatures and records the findings. Only the second reading reports
+// findings.
 func (r *run) flush() error {
 	var wg sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)

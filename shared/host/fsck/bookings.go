@@ -17,8 +17,8 @@ func (r *run) checkBooking(ctx context.Context, s store.Stream, id identity.ID) 
 	rows := r.newReader(s)
 	var state booking.State
 	var lastPosition uint64
-	var heldAmount money.Amount // sum that is held for the call to the venue
-	isComplete := true          // whether all rows so far are readable
+	var heldAmount money.Amount
+	isComplete := true
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -106,8 +106,7 @@ func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position ui
 	return nil
 }
 
-// applyBookingAmounts applies a row's amounts to the ledger of its account. It returns false if the
-// account in the row is invalid.
+// applyBookingAmounts returns false if the account in the row is invalid.
 func (r *run) applyBookingAmounts(row *hostbooking.Row) bool {
 	accountID, err := hex.DecodeString(row.Account)
 	if err != nil || len(accountID) != identity.Size {

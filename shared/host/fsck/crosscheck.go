@@ -16,14 +16,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// If parent and child are both on this host, one commit writes each event that concerns them to
-// both logbooks: SPAWN and BIRTH, DELEGATE and EXECUTE, or GRADUATED in both. The check compares
-// sums over these entries, so it stores only a few numbers per child.
+// One commit writes an event between a parent and a child on this host to both logbooks, for
+// example SPAWN and BIRTH. The check compares only sums over these entries to save memory.
 
 type edge struct{ parent, child identity.ID }
 
-// These are the indexes of the pairs in entryKindPairs. In each pair, the kind in the parent's
-// logbook comes first.
+// The constants are indexes of entryKindPairs. The first kind of a pair is in the parent's logbook.
 const (
 	births = iota
 	delegations
@@ -39,8 +37,7 @@ func entryKindPairs() [entryKindPairCount][2]string {
 	}
 }
 
-// entryTotals contains the number of entries and the sum of their contents' hashes. The sum does
-// not depend on the order of the entries.
+// entryTotals contains the number of entries and an order-independent sum of their hashes.
 type entryTotals struct {
 	count uint64
 	sum   hashSum
@@ -54,24 +51,20 @@ func (t *entryTotals) add(statement []byte) {
 	}
 }
 
-// edgeTotals summarizes the entries that concern both vacants of an edge, separately for the
-// parent's and the child's logbook.
 type edgeTotals struct {
 	parent, child [entryKindPairCount]entryTotals
 }
 
-// inferenceCount counts the answers of a vacant's model, the logbook entries about these answers
-// and the known versions of the vacant's agent. cost is the cost of the vacant's rows in
+// inferenceCount summarizes one vacant's answers, logbook entries, known agent versions and cost in
 // micro-dollars.
 type inferenceCount struct{ answers, entries, versions, cost uint64 }
 
-// kinship collects the logbook data that is compared between parent and child, or with the answers
-// of models.
+// kinship collects the logbook data that is compared after all streams were read.
 type kinship struct {
 	edges           map[edge]*edgeTotals
 	inferenceCounts map[identity.ID]*inferenceCount
 	lastPositions   map[identity.ID]uint64 // position of the last entry that was read
-	incomparable    map[identity.ID]bool   // vacants whose logbooks cannot be compared
+	incomparable    map[identity.ID]bool
 }
 
 func (k *kinship) recordEntry(e *logbook.Entry, position uint64, owner identity.ID) {
@@ -155,8 +148,8 @@ func (k *kinship) inferenceCountOf(id identity.ID) *inferenceCount {
 	return t
 }
 
-// checkDailyTotals checks that the daily totals of each vacant are at least the cost of its rows.
-// The totals may be higher, because the reservation of a crashed call remains spent.
+// checkDailyTotals allows totals above the cost of the rows, because the reservation of a crashed
+// call remains spent.
 func (r *run) checkDailyTotals(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
 		cost := r.kin.inferenceCounts[id].cost
@@ -191,8 +184,8 @@ func (k *kinship) vacants() []identity.ID {
 	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// checkInferences checks that the logbook has an entry for each answer of a model. It may have more
-// entries, because an entry is signed before its answer is stored.
+// checkInferences allows more entries than answers, because an entry is signed before its answer is
+// stored.
 func (r *run) checkInferences(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
 		t := r.kin.inferenceCounts[id]
@@ -209,9 +202,8 @@ func (r *run) checkInferences(ctx context.Context) error {
 	return nil
 }
 
-// compareLogbooks compares the two logbooks of each edge if both vacants are on this host and their
-// logbooks are complete. The logbook of a vacant whose key was exported may be incomplete, because
-// the vacant may have continued on another host.
+// compareLogbooks skips a vacant whose key was exported, because the vacant may have continued on
+// another host.
 func (r *run) compareLogbooks(ctx context.Context) error {
 	order := func(a, b edge) int {
 		if c := bytes.Compare(a.parent[:], b.parent[:]); c != 0 {

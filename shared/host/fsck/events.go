@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// hashSum is a sum of hashes that does not depend on their order. The chain of all events and the
-// actors' chains must have equal sums, so they are compared without being held in memory.
+// hashSum combines hashes regardless of their order. Two chains of events are compared by their
+// hashSums, because the chains may be too large for memory.
 type hashSum identity.Hash
 
 func (s *hashSum) add(l *registry.EventLeaf) {
@@ -57,16 +57,17 @@ func (r *run) checkEventChain(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// actorHistory is the state of an actor, the vacant that signs events, according to its events.
+// actorHistory is the state of an actor according to its events. An actor is a vacant that signs
+// events.
 type actorHistory struct {
-	lastPosition     uint64 // position of the last event that was read
+	lastPosition     uint64
 	lastSeq          uint64 // position of the last event in the chain of all events
-	firstSeq         uint64 // seq of the first event
+	firstSeq         uint64
 	lastHash         identity.Hash
 	lastType         event.Type
-	revocationReason string // empty unless the key was revoked
+	revocationReason string
 	registration     event.RegisterContent
-	hasRegistered    bool // whether there is a register event
+	hasRegistered    bool
 	isComplete       bool // whether all events are readable
 }
 
@@ -137,8 +138,7 @@ func (r *run) applyEvent(s store.Stream, l *registry.LoggedEvent, history *actor
 	history.registration, history.hasRegistered = registration, true
 }
 
-// compareEventChains compares the chain of all events with the actors' chains event by event if
-// their sums differ. Unreadable and missing rows were already reported.
+// compareEventChains finds the events that differ if the sums of the chains differ.
 func (r *run) compareEventChains(ctx context.Context) error {
 	if r.chainSum == r.actorSum {
 		return nil
@@ -204,7 +204,6 @@ func (r *run) checkActorEventsInChain(ctx context.Context, s store.Stream) error
 	})
 }
 
-// rowCondition describes whether a row at a position of a stream exists and can be read.
 type rowCondition uint8
 
 const (
@@ -235,7 +234,7 @@ func (r *run) rowAt(ctx context.Context, s store.Stream, position uint64) (store
 	return store.Row{}, rowPastEnd, nil
 }
 
-// eachRow calls fn for each readable row. It skips other rows, which were already reported.
+// eachRow calls fn for each readable row and does not report the other rows.
 func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
 	quietRun := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, findingCounts: map[identity.Hash]int{}}
 	quietRun.ReportFinding, quietRun.Progress = func(Finding) error { return nil }, nil

@@ -7,7 +7,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// checkFiles compares the documents of workspaces with each other and with the blobs.
 func (r *run) checkFiles(ctx context.Context) error {
 	verification := workspace.Verification{
 		Documents: struct {

@@ -20,34 +20,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Source is the store that is checked. Docs lists ranges of documents, such as names, registrations
-// and revocations. Other documents are read by key from the view that Walk passes.
+// Source is the store that is checked.
 type Source interface {
 	store.Walker
 	Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error)
 }
 
-// Config configures a check. Retention and Progress are optional.
+// Config configures a check.
 type Config struct {
 	Source Source
 	Vault  custody.Vault // opens text keys and seeds; it may withhold seeds (custody.ErrWithheld)
-	// Blobs opens the storage of files, or returns nil if there is none. If Blobs is nil, the
-	// documents of files are not compared with the stored bytes.
+	// Blobs opens the storage of files. If Blobs is nil, the stored bytes of files are not checked.
 	Blobs func() (blob.Blobs, error)
 	Now   func() time.Time
-	// Retention is the time for which the host stores text keys after the end of their day. Zero
-	// means textkeys.MinRetention.
+	// Retention is the time for which text keys are stored after the end of their day. Zero means
+	// textkeys.MinRetention.
 	Retention time.Duration
-	// ReportFinding is called for each finding. The findings are in the order of the rows, but the
-	// findings in the two streams of a pair may be mixed. An error ends the check.
+	// ReportFinding is called for each finding. An error ends the check.
 	ReportFinding func(Finding) error
-	// Progress is called every few thousand rows unless it is nil. If Run reads the data a second
-	// time, the numbers start at zero again.
+	// Progress is called every few thousand rows. It may be nil. The counts restart at zero for a
+	// second reading.
 	Progress func(Result)
 }
 
-// Run checks all data and reports the findings. An error means that the check is incomplete: the
-// store or the vault failed, ctx ended, or ReportFinding returned an error.
+// Run checks all data and reports the findings. An error means that the check is incomplete.
 func Run(ctx context.Context, c Config) (Result, error) {
 	return runWith(ctx, c, pageRows, windowRows)
 }
@@ -74,33 +70,31 @@ func runWith(ctx context.Context, c Config, pageSize, windowSize int) (Result, e
 	return r.result, nil
 }
 
-// run is one reading of a host's data. A check consists of one or two readings.
+// run is one reading of a host's data.
 type run struct {
 	Config
-	firstCounts    map[identity.Hash]int // findings of the first reading, counted per hash, or nil during the first reading
-	findingCounts  map[identity.Hash]int // findings of this reading, counted per hash
+	firstCounts    map[identity.Hash]int // counts by hash, or nil during the first reading
+	findingCounts  map[identity.Hash]int
 	view           store.View
 	texts          *textkeys.Reader
 	result         Result
-	reportedRows   uint64          // value of Rows at the last call of Progress
-	damagedKeyDays map[uint32]bool // days whose damaged key was reported
-	// chainSum is the sum over the chain of all events, and actorSum over the chains of the actors.
+	reportedRows   uint64 // Rows at the last call of Progress
+	damagedKeyDays map[uint32]bool
+	// chainSum is the sum over the chain of all events, and actorSum over the actors' chains.
 	chainSum, actorSum hashSum
-	pendingFindings    []pendingFinding // findings that flush has not handled yet
-	pendingSignatures  int              // number of pending findings that depend on a signature
-	// kin collects logbook entries about parents and children. gate collects attempts to graduate.
-	// They are compared after all streams were read.
-	kin  kinship
-	gate attemptData
-	// ledgers contains the sums of each account by its id.
+	pendingFindings    []pendingFinding
+	pendingSignatures  int
+	// kin and gate are compared after all streams were read.
+	kin     kinship
+	gate    attemptData
 	ledgers map[[32]byte]*ledger
 	// nextPositions contains the next position of each stream whose rows move money.
 	nextPositions map[store.Stream]uint64
-	startedAt     time.Time // start of this reading
-	venueCount    int64     // number of listed vacants
+	startedAt     time.Time
+	venueCount    int64 // number of listed vacants
 
 	pageRows   int
-	windowRows uint64           // size of window in requests
+	windowRows uint64
 	window     []requestSummary // requests of the pair under check; its memory is reused
 }
 
@@ -152,8 +146,6 @@ func (r *run) checkAll(ctx context.Context) error {
 	return r.compareEventChains(ctx)
 }
 
-// checkStream checks one stream. The two streams of a pair are checked together when the first of
-// them is reached.
 func (r *run) checkStream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
@@ -189,8 +181,7 @@ func (r *run) checkStream(ctx context.Context, s store.Stream) error {
 	return r.checkLogbook(ctx, s, ids[0])
 }
 
-// idCountOf returns the number of ids in the name of a stream, or zero for an unknown kind. The
-// streams of events and of canaries have the zero id.
+// idCountOf returns the number of ids in the name of a stream, or zero for an unknown kind.
 func idCountOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
@@ -201,7 +192,6 @@ func idCountOf(kind string) int {
 	return 0
 }
 
-// hasRows reports whether a stream has rows, whether readable or not.
 func (r *run) hasRows(ctx context.Context, s store.Stream) (bool, error) {
 	rows, err := r.view.Rows(ctx, s, 1, 1, store.Ascending)
 	if isDamaged(err) {

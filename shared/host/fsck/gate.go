@@ -17,17 +17,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// acceptedAttempt took one of the parent's slots between its start and its decision.
+// acceptedAttempt is an attempt that took one of its parent's slots.
 type acceptedAttempt struct{ startedAt, decidedAt time.Time }
 
-// attemptData is data about attempts to graduate. After all streams were read, it is compared with
-// manifests and windows. A window is a document that limits a parent's attempts or graduations.
+// attemptData contains data about attempts to graduate. It is compared after all streams were read.
 type attemptData struct {
-	parents         map[identity.ID]bool              // parents with attempts
-	accepted        map[identity.ID][]acceptedAttempt // keyed by parent
-	startsByParent  map[identity.ID][]int64           // start times of attempts, keyed by the parent in the child's manifest
-	openedManifests map[identity.ID]identity.Hash     // hash of the graduated manifest, keyed by child
-	tenants         map[string]bool                   // tenants of hosted vacants, with "" for the operator
+	parents         map[identity.ID]bool
+	accepted        map[identity.ID][]acceptedAttempt
+	startsByParent  map[identity.ID][]int64       // keyed by the parent in the child's manifest
+	openedManifests map[identity.ID]identity.Hash // hash of the graduated manifest, keyed by child
+	tenants         map[string]bool               // tenants of hosted vacants, with "" for the operator
 }
 
 func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.ID) error {
@@ -98,8 +97,7 @@ func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen b
 	return st.Phase == graduation.Open, nil
 }
 
-// checkAccepted checks that the child's manifest is the manifest that the accepted attempt created.
-// Later manifests cannot replace it.
+// checkAccepted checks that the child has the manifest that the accepted attempt created.
 func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
 	r.gate.accepted[parent] = append(r.gate.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
@@ -171,12 +169,10 @@ func (r *run) checkPolicy(ctx context.Context, k store.Key) error {
 	return r.reportDamage(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
-// slotSlack is the tolerance when a slot's time is compared with its attempt. A slot may precede
-// the start or follow the end of its attempt, because a clock may have been set back.
+// slotSlack is the tolerance between a slot and its attempt, because a clock may have been set
+// back.
 const slotSlack = graduation.AttemptTimeout
 
-// checkSlots checks that each slot of a parent belongs to an accepted attempt and that each
-// accepted attempt has a slot.
 func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
 	d, err := r.readDocument(ctx, k)
@@ -196,9 +192,7 @@ func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	return nil
 }
 
-// matchSlots returns the number of slots without an attempt (excess) and the number of attempts
-// without a slot (missing). It does not count an attempt whose slot may have been removed because
-// of its age.
+// matchSlots counts slots without an attempt (excess) and attempts without a slot (missing).
 func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int) {
 	w = slices.Sorted(slices.Values(w))
 	unmatched := slices.Clone(accepted)
@@ -215,8 +209,7 @@ func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int)
 		unmatched = slices.Delete(unmatched, i, i+1)
 	}
 	for _, p := range unmatched {
-		// Slots are removed only when a later slot is added. A missing slot is therefore an error
-		// if the window is empty, or if the attempt is recent compared with the window's last slot.
+		// A slot is removed only if it is older than gate.RateWindow when a later slot is added.
 		if len(w) == 0 || p.startedAt.Add(-slotSlack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
 			missing++
 		}
@@ -234,7 +227,7 @@ func (r *run) checkManifestHasAttempt(ctx context.Context, child identity.ID, ma
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
 		if isDamaged(err) {
-			hasAttempt = true // the damaged status may be the right one, and it was reported
+			hasAttempt = true // the damaged status was reported and may be the right one
 			return nil
 		}
 		if err != nil {

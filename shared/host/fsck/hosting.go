@@ -32,9 +32,8 @@ func (r *run) eachDocument(ctx context.Context, docRange store.Range, fn func(st
 	return nil
 }
 
-// checkUnrelatedDocuments checks that an owner's documents can be parsed. It covers the kinds with
-// store.VerifyParse, whose documents are not compared with others. parts replace the stars in the
-// partition's pattern.
+// checkUnrelatedDocuments parses an owner's documents that are not compared with other data. parts
+// replace the stars in the partition's pattern.
 func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
@@ -43,7 +42,7 @@ func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind
 		}
 		check := func(d store.Doc) error {
 			if keyKind, ok := documents.Find(d.Key); d.Version == 0 || !ok || keyKind.Shape != s {
-				return nil // no document, or a document of another kind in the same range
+				return nil // no document, or another kind in the same range
 			}
 			return r.reportDamage(d.Key, Document, "the "+s.Name, kind.Check(d))
 		}
@@ -65,8 +64,8 @@ func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind
 }
 
 func (r *run) checkNames(ctx context.Context) error {
-	// A name that is created during the check may be missing in the view. The check finds such a
-	// vacant by its logbook.
+	// The view may lack a name that is created during the check. checkLogbook still finds the
+	// vacant.
 	return r.eachDocument(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.checkNameDocument(ctx, d.Key) })
 }
 
@@ -92,8 +91,6 @@ func (r *run) checkHostKeys(ctx context.Context) error {
 	return r.reportKeyDamage(signingkey.DocKey(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
-// reportKeyDamage reports err if it means that a sealed key is damaged. It counts a key that r.Vault
-// withholds.
 func (r *run) reportKeyDamage(k store.Key, want string, err error) error {
 	if errors.Is(err, custody.ErrWithheld) {
 		r.result.WithheldKeys++
@@ -102,7 +99,7 @@ func (r *run) reportKeyDamage(k store.Key, want string, err error) error {
 	return r.reportDamage(k, Key, want, err)
 }
 
-// readDocument reads a document. If the document is damaged, it reports this and returns the zero Doc.
+// readDocument reports a damaged document and returns the zero Doc.
 func (r *run) readDocument(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := r.view.Doc(ctx, k)
 	if err != nil {
@@ -204,8 +201,8 @@ func (r *run) checkEntry(s store.Stream, position uint64, chain *logbook.Verifie
 	}
 }
 
-// checkVacant checks the record of an id with a logbook. An id without a record is not a vacant,
-// because an aborted import leaves only entries.
+// checkVacant checks the record of a logbook's owner. The record may be missing, because an aborted
+// import leaves only entries.
 func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbookState) error {
 	k := vacants.RecordKey(id)
 	d, err := r.readDocument(ctx, k)

@@ -83,8 +83,7 @@ func (r *run) checkManifestEdges(ctx context.Context, m *registry.ManifestDocume
 	return nil
 }
 
-// checkEdges checks each edge from a parent. The child's current manifest, or a manifest that it
-// replaced, must prove the edge. Hosts never delete edges, so edges of replaced manifests remain.
+// checkEdges checks that a current or replaced manifest of the child proves each edge.
 func (r *run) checkEdges(ctx context.Context, parent identity.ID) error {
 	return r.eachDocument(ctx, registry.ChildEdgeDocs.Range(parent.String()), func(d store.Doc) error { return r.checkEdge(ctx, parent, d.Key) })
 }
@@ -110,7 +109,7 @@ func (r *run) checkEdge(ctx context.Context, parent identity.ID, k store.Key) er
 	}
 	m, err := registry.ManifestDocs.Parse(d)
 	switch {
-	case err != nil: // reported with the child if it has events or is on this host
+	case err != nil: // reported with the child
 		if hasRows, err := r.hasRows(ctx, registry.ActorStream(child)); hasRows || err != nil {
 			return err
 		}

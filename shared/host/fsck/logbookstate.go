@@ -12,20 +12,18 @@ import (
 // logbookState is the state of a vacant according to its logbook.
 type logbookState struct {
 	state    lifecycle.State
-	cardHash string // hash in hex, or "" if no card was signed since the birth or graduation
-	// capability is the capability text with which the vacant graduated. It is "" after the next
-	// card is signed.
+	cardHash string // hex, or "" if no card was signed since the birth or graduation
+	// capability is the text with which the vacant graduated, or "" after the next card is signed.
 	capability string
 	floor      time.Time // messages signed until this time are refused
-	isComplete bool      // whether all entries are readable
-	// deleted means that an entry records the deletion.
-	deleted bool
+	isComplete bool
+	deleted    bool
 
-	birth     *logbook.Birth // first entry of a child
-	hasChild  bool           // whether the vacant had a child
+	birth     *logbook.Birth
+	hasChild  bool
 	graduated bool
-	planHash  identity.Hash // zero if the vacant has no plan
-	// keyExported means that the key was exported, so the vacant may have continued on another host.
+	planHash  identity.Hash
+	// keyExported means that the vacant may have continued on another host.
 	keyExported bool
 }
 

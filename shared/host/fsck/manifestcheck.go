@@ -13,9 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// checkManifest reports the first difference between a hosted vacant's record, its manifest and its
-// logbook. The host admits calls according to the record, so the record must be right. An
-// unreadable manifest is reported with the registration.
+// checkManifest reports the first difference between a hosted vacant's record, manifest and
+// logbook. The record must be right, because the host uses it to admit calls.
 func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	d, err := r.view.Doc(ctx, registry.ManifestKey(rec.ID))
 	if isDamaged(err) {
@@ -24,7 +23,7 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 	if err != nil {
 		return err
 	}
-	var m *registry.ManifestDocument // nil if the vacant has no manifest
+	var m *registry.ManifestDocument
 	if d.Version > 0 {
 		parsed, err := registry.ManifestDocs.Parse(d)
 		if err != nil {
@@ -113,8 +112,7 @@ func findMissingKinMark(k store.Key, rec *vacants.Record, logState *logbookState
 	return &f
 }
 
-// checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a
-// vacant with events, checkRegistered checks them.
+// checkUnregistered checks the manifest and the edges of a hosted vacant without events.
 func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
 	hasRows, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
 	if err != nil || hasRows {
@@ -145,7 +143,7 @@ func (r *run) checkAgents(ctx context.Context, rec *vacants.Record) error {
 			return err
 		}
 		if d.Version == 0 && rec.State == lifecycle.Archived {
-			continue // a deletion has begun, which removes the agents before it writes the tombstone
+			continue // a deletion removes the agents before it writes the tombstone
 		}
 		a, err := vacants.AgentDocs.Parse(d)
 		if err != nil {
@@ -161,8 +159,8 @@ func (r *run) checkAgents(ctx context.Context, rec *vacants.Record) error {
 	return nil
 }
 
-// checkPlan checks that a composite's plan is the plan that its logbook names. The plan of an
-// imported vacant may be missing, and a deletion removes the plan before the record.
+// checkPlan compares a composite's plan with its logbook. The plan of an imported vacant may be
+// missing, and a deletion removes the plan before the record.
 func (r *run) checkPlan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
 	want := "the plan " + logState.planHash.String() + ", according to its logbook"

@@ -19,19 +19,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The rows determine all balances. An account's balance is the sum of its own rows minus the
-// amounts that the rows of calls and bookings hold (reserve until the decision) or charge. Requests
-// and their decisions are read in any order, so only sums are stored.
+// An account's balance is the sum of its own rows minus the amounts that calls and bookings hold
+// (reserve until the decision) or charge. Only sums are stored, because requests and decisions are
+// read in any order.
 
-// ledger contains the sums of the rows of one account.
 type ledger struct {
-	ownSum            money.Amount               // sum of the account's own rows
-	credited, debited money.Amount               // sums of all amounts that rows add to the balance and take from it; both only grow
-	countsByHour      map[time.Time]usage.Counts // decisions by hour
-	costByDay         map[time.Time]money.Amount // costs of calls and bookings by day
-	account           *billing.Account           // nil until the account's document was read
-	lateHours         map[time.Time]bool         // hours of decisions that were stored after the rows were checked
-	isDamaged         bool                       // whether a row or shard of the account is unreadable, which was reported
+	ownSum            money.Amount
+	credited, debited money.Amount // sums of all amounts that rows add and take; both only grow
+	countsByHour      map[time.Time]usage.Counts
+	costByDay         map[time.Time]money.Amount
+	account           *billing.Account   // nil until the account's document was read
+	lateHours         map[time.Time]bool // hours of decisions that were stored after the rows were checked
+	isDamaged         bool               // whether a row or shard of the account is unreadable
 }
 
 func (l *ledger) addChange(c *billing.Change) {
@@ -53,11 +52,10 @@ func (r *run) ledgerOf(id [32]byte) *ledger {
 	return l
 }
 
-// requestPayment describes the payment of a request.
 type requestPayment struct {
 	payerKind    call.PayerKind
 	payer        [32]byte
-	hold         uint64 // in micro-dollars
+	hold         uint64 // micro-dollars
 	priceVersion uint64
 	due          time.Time // time from which any process may void the call
 }
@@ -108,7 +106,7 @@ func (r *run) recordHold(req *call.RequestRow) {
 	}
 }
 
-// checkCharge records the part of a request's hold that a decision releases, and checks the charge.
+// checkCharge records the released part of a hold and checks the charge.
 func (a *responseChecker) checkCharge(ctx context.Context, p requestPayment, resp *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if resp.IsPriced != (resp.Kind == call.RowAnswer && p.payerKind != call.Unpriced) {
@@ -248,16 +246,14 @@ func (r *run) checkAccount(ctx context.Context, s store.Stream, id identity.ID) 
 type balanceReading struct {
 	balance                   money.Amount
 	ownSum, credited, debited money.Amount
-	negativeShards            []Finding // findings for shards below zero
+	negativeShards            []Finding
 }
 
 // maxRereads limits how often data is read again because it changes.
 const maxRereads = 5
 
-// recountBalances compares the balances with the rows. The view may not be a snapshot, so a row
-// that is read after a balance may or may not be part of the balance. If no new row of the account
-// is found after the balance was read, the comparison is exact. Otherwise the balance must be
-// within the range that the new rows allow, and it is read again.
+// recountBalances compares the balances with the rows. A row that is read after a balance may
+// already be part of it. If such rows appear, the balance is read again.
 func (r *run) recountBalances(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(r.ledgers), func(a, b [32]byte) int { return slices.Compare(a[:], b[:]) })
 	pending := slices.Clone(ids)
@@ -321,11 +317,11 @@ func (r *run) readBalance(ctx context.Context, l *ledger) (balanceReading, error
 	return b, nil
 }
 
-// compareBalance compares a balance with the rows. It returns false if new rows prevent an exact
-// comparison and the balance can be read again.
+// compareBalance returns false if new rows prevent an exact comparison and the balance can be read
+// again.
 func (r *run) compareBalance(l *ledger, b *balanceReading, isLastTry bool) bool {
 	want := b.credited - b.debited
-	debitedSince, creditedSince := l.debited-b.debited, l.credited-b.credited // amounts in rows that were read after the balance
+	debitedSince, creditedSince := l.debited-b.debited, l.credited-b.credited // amounts in rows read after the balance
 	isTooLow := b.balance < want-debitedSince
 	isWrong := isTooLow || b.balance > want+creditedSince
 	if !isWrong && debitedSince+creditedSince > 0 && !isLastTry && !l.isDamaged {
@@ -348,17 +344,16 @@ func (r *run) compareBalance(l *ledger, b *balanceReading, isLastTry bool) bool 
 	return true
 }
 
-// readNewMoneyRows reads new rows that move money. It does not check them, because writes during a
-// check are left to the next check.
+// readNewMoneyRows reads new rows that move money, without checking them.
 func (r *run) readNewMoneyRows(ctx context.Context) error {
-	hasPrice := map[identity.ID]bool{} // whether a vacant has a price, in this reading
+	hasPrice := map[identity.ID]bool{}
 	for s, err := range store.Streams(ctx, r.view, "") {
 		if err != nil {
 			return err
 		}
 		ids := s.IDs()
 		if len(ids) != idCountOf(s.Kind()) || store.StreamOf(s.Kind(), ids...) != s {
-			continue // reported
+			continue
 		}
 		_, hasTip := r.nextPositions[s]
 		switch s.Kind() {
@@ -437,9 +432,9 @@ func (r *run) readNewRows(ctx context.Context, s store.Stream, fn func(store.Row
 	return err
 }
 
-// checkUsage compares an account's usage documents with its rows, hour by hour. A host that does
-// not run the meter (package usage) has no usage documents. The documents may lack rows of the last
-// hour before the check and may include rows that were written since the check began.
+// checkUsage compares an account's usage documents with its rows, hour by hour. Recent hours are
+// not compared, because usage documents may lag behind the rows. A host without a meter has no
+// usage documents.
 func (r *run) checkUsage(ctx context.Context, l *ledger) error {
 	recorded := map[time.Time]usage.Counts{}
 	err := usage.EachPaidHour(ctx, r.Source, l.account.ID, time.Time{}, time.Time{}, func(h usage.Hour) error {

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	pageRows = 256
-	// afterAllRows is a position after all rows.
+	pageRows     = 256
 	afterAllRows = math.MaxInt64
 	// maxLost is the number of consecutive unreadable positions after which the rest of a stream
 	// is skipped. A damaged index may claim any number of positions.
@@ -25,17 +24,16 @@ type reader struct {
 	page            []store.Row
 	nextPosition    uint64
 	tip             uint64 // last position, or zero if the last row is missing or unreadable
-	isTipRead       bool   // whether the tip was requested
-	tipErr          error  // error of the request for the tip
-	restSkipped     bool   // whether the rest of the stream is skipped
-	singleReads     int    // number of rows to read one by one after a page failed
-	consecutiveLost int    // consecutive unreadable positions
+	isTipRead       bool
+	tipErr          error
+	restSkipped     bool
+	singleReads     int // rows to read one by one after a page failed
+	consecutiveLost int
 }
 
 func (r *run) newReader(s store.Stream) *reader { return &reader{run: r, stream: s, nextPosition: 1} }
 
-// next returns the next row. If a position is unreadable, next reports it and returns the zero Row.
-// more is false at the end.
+// next reports an unreadable position and returns the zero Row for it. more is false at the end.
 func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error) {
 	if err := r.flushIfFull(); err != nil {
 		return row, false, err
@@ -65,8 +63,8 @@ func (r *reader) next(ctx context.Context) (row store.Row, more bool, err error)
 	return row, true, nil
 }
 
-// readPage reads the next page. stop means that there are no further pages. isUnreadable means that
-// the next position is unreadable and was reported.
+// readPage reads the next page. isUnreadable means that the next position is unreadable and was
+// reported.
 func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err error) {
 	if err := r.findTip(ctx); err != nil {
 		return false, false, err
@@ -75,7 +73,7 @@ func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err err
 		return true, false, nil
 	}
 	n := r.pageRows
-	if r.tip > 0 { // rows after the tip are left out, because they may refer to rows that another reader has not read
+	if r.tip > 0 { // later rows may refer to rows that another reader has not read
 		n = int(min(uint64(n), r.tip-r.nextPosition+1))
 	}
 	if r.singleReads > 0 {
@@ -164,8 +162,8 @@ func (r *reader) reportMissing(upTo uint64) {
 	r.addFinding(f)
 }
 
-// eachNewRow calls fn for the rows from next on and returns the position after them. It stops at
-// damaged rows, which the check of the stream reports.
+// eachNewRow calls fn for the rows from next on and returns the position after them. It stops at a
+// damaged row.
 func (r *run) eachNewRow(ctx context.Context, s store.Stream, next uint64, fn func(store.Row) error) (uint64, error) {
 	for {
 		rows, err := r.view.Rows(ctx, s, next, r.pageRows, store.Ascending)

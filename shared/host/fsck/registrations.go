@@ -161,8 +161,7 @@ func (r *run) checkRevocation(ctx context.Context, id identity.ID, history *acto
 	return nil
 }
 
-// checkRevokedList checks that the list of all revocations, which is read for calls, does not rule
-// out id.
+// checkRevokedList reports a list of revocations that rules out the revoked id.
 func (r *run) checkRevokedList(ctx context.Context, id identity.ID) error {
 	k := registry.RevokedListKey()
 	d, err := r.readDocument(ctx, k)

@@ -13,19 +13,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// requestEnd is the state at the end of a request chain.
 type requestEnd struct {
-	hasRows                           bool      // whether the chain has rows
+	hasRows                           bool
 	epoch, epochStart, prevEpochStart uint64    // a start is the position of the reset, or zero
 	hash                              rowHash   // zero at the start and after a reset
 	floor                             time.Time // latest signed time so far
 }
 
-// rowHash contains the stored hash of a row and the hash that was computed again from its envelope.
-// If they differ, either may be damaged, and the next row may refer to either.
+// rowHash contains a row's stored hash and the hash of its rebuilt envelope. If they differ, the
+// next row may refer to either.
 type rowHash struct {
 	stored, computed identity.Hash // equal if the text cannot be read
-	isUncertain      bool          // whether the text cannot be read although its key exists, so both hashes may be wrong
+	isUncertain      bool          // whether the text cannot be read although its key exists
 }
 
 func uncheckedHash(h identity.Hash) rowHash { return rowHash{stored: h, computed: h} }
@@ -44,8 +43,7 @@ func claimedRequestEnd(req *call.RequestRow) requestEnd {
 	return p
 }
 
-// endAfter returns the end of the chain after a request according to the rules. It uses the signed
-// time only if the request's hash is intact.
+// endAfter returns the end of the chain after a request according to the rules.
 func (p requestEnd) endAfter(req *call.RequestRow, hash rowHash) requestEnd {
 	p.hasRows = true
 	if hash.isIntact() && req.Time.After(p.floor) {
@@ -64,7 +62,7 @@ type breach struct {
 	want, got string
 }
 
-// findBreaches returns the rules that a request violates as the row after p.
+// findBreaches returns the rules that a request after p violates.
 func (p requestEnd) findBreaches(req *call.RequestRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
 	want := p.endAfter(req, uncheckedHash(req.Hash))
@@ -91,35 +89,33 @@ func (p requestEnd) findBreaches(req *call.RequestRow) (b []breach) {
 	return b
 }
 
-// requestSummary contains the parts of a request that its response is compared with.
 type requestSummary struct {
 	position     uint64
 	kind         call.RowKind // zero if the row is unreadable
 	hash         rowHash
-	epoch        uint64 // epoch according to the rules
-	claimedEpoch uint64 // epoch according to the row
-	responseTip  uint64 // response tip that the request recorded
+	epoch        uint64
+	claimedEpoch uint64 // epoch that the row claims
+	responseTip  uint64
 	payment      requestPayment
 }
 
-// windowRows limits the requests of a pair in memory. Earlier requests are read again.
+// windowRows limits the requests of a pair in memory.
 const windowRows = 4096
 
-// requestChecker checks the request stream of a pair row by row and looks up the requests that
-// responses refer to.
+// requestChecker checks the request stream of a pair and looks up the requests of responses.
 type requestChecker struct {
 	*run
 	pair           call.Pair
 	rows           *reader
-	isEndKnown     bool                   // whether the end of the chain is known, which is false after an unreadable row
-	ruleEnd        requestEnd             // end of the chain according to the rules
-	claimEnd       requestEnd             // end of the chain according to the last row
-	allRead        bool                   // whether all rows were read
-	olderPage      []requestSummary       // page of requests before the window
-	decidedBits    []uint64               // one bit per request
-	lastResponse   uint64                 // last response position that is known
-	prices         map[uint64]price.Price // prices of the vacant by version
-	hasPricedCalls bool                   // whether a request has a price
+	isEndKnown     bool // false after an unreadable row
+	ruleEnd        requestEnd
+	claimEnd       requestEnd
+	allRead        bool
+	olderPage      []requestSummary // page of requests before the window
+	decidedBits    []uint64         // one bit per request
+	lastResponse   uint64
+	prices         map[uint64]price.Price // keyed by version
+	hasPricedCalls bool
 }
 
 func (r *run) newRequestChecker(p call.Pair) *requestChecker {
@@ -244,8 +240,8 @@ func (q *requestChecker) addToWindow(s requestSummary) {
 	q.window[i] = s
 }
 
-// readRequest returns the request at a position after checking the stream up to it. ok is false if
-// the request does not exist.
+// readRequest checks the stream up to position and returns the request there. ok is false if the
+// request does not exist.
 func (q *requestChecker) readRequest(ctx context.Context, position uint64) (request requestSummary, ok bool, err error) {
 	for !q.allRead && q.rows.nextPosition <= position {
 		if err := q.checkNextRequest(ctx); err != nil {
@@ -262,7 +258,7 @@ func (q *requestChecker) readRequest(ctx context.Context, position uint64) (requ
 }
 
 func (q *requestChecker) readOlder(ctx context.Context, position uint64) (request requestSummary, ok bool, err error) {
-	// The page is read again. The defects of its rows were already reported.
+	// The defects of these rows were already reported.
 	for _, s := range q.olderPage {
 		if s.position == position {
 			return s, true, nil
@@ -287,8 +283,7 @@ func (q *requestChecker) readOlder(ctx context.Context, position uint64) (reques
 	return q.olderPage[0], true, nil
 }
 
-// markDecided marks the request at a position as decided. It returns false if the request was
-// already decided.
+// markDecided returns false if the request was already decided.
 func (q *requestChecker) markDecided(position uint64) bool {
 	word, bit := position/64, uint64(1)<<(position%64)
 	for uint64(len(q.decidedBits)) <= word {

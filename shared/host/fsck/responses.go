@@ -15,8 +15,7 @@ import (
 
 func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
 
-// checkPair checks both streams of a pair: first the responses with the requests that they refer
-// to, then the remaining requests.
+// checkPair checks the responses together with their requests, and then the remaining requests.
 func (r *run) checkPair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
 		r.addFinding(newStreamFinding(p.Requests(), 0, Stream, "two different ids", "the same id twice"))
@@ -40,7 +39,6 @@ func (r *run) checkPair(ctx context.Context, p call.Pair) error {
 	return nil
 }
 
-// responseEnd is the state at the end of a response chain.
 type responseEnd struct {
 	epoch uint64
 	seq   int64
@@ -82,9 +80,9 @@ func (s responseEnd) String() string {
 type responseChecker struct {
 	*requestChecker
 	rows       *reader
-	isEndKnown bool        // whether the end of the chain is known
-	ruleEnd    responseEnd // end of the chain according to the rules
-	claimEnd   responseEnd // end of the chain according to the last row
+	isEndKnown bool
+	ruleEnd    responseEnd
+	claimEnd   responseEnd
 }
 
 func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err error) {
@@ -136,9 +134,8 @@ func (a *responseChecker) checkAgentVersion(ctx context.Context, resp *call.Resp
 	return nil
 }
 
-// checkDecision compares a response with the request that it refers to. It returns the epoch that
-// an answer must have. For a void, or if the request cannot be determined, it returns the
-// response's own epoch.
+// checkDecision compares a response with its request. It returns the epoch that the response must
+// have.
 func (a *responseChecker) checkDecision(ctx context.Context, resp *call.ResponseRow) (epoch uint64, err error) {
 	epoch = resp.Epoch
 	addWrong := func(c Check, want, got any) {
@@ -152,7 +149,7 @@ func (a *responseChecker) checkDecision(ctx context.Context, resp *call.Response
 		addWrong(Request, "an existing call", fmt.Sprintf("request %d, which does not exist", resp.RequestPosition))
 		return epoch, nil
 	case req.kind == 0:
-		return epoch, nil // the unreadable request is reported with the requests
+		return epoch, nil // reported with the requests
 	case req.kind != call.RowCall:
 		addWrong(Request, "a call", fmt.Sprintf("request %d, a %v", resp.RequestPosition, req.kind))
 		return epoch, nil
@@ -178,8 +175,8 @@ func (a *responseChecker) checkDecision(ctx context.Context, resp *call.Response
 	return epoch, nil
 }
 
-// checkLink compares a response with the chain and its envelope with its hash. ruledResp is the
-// response with the epoch that checkDecision returned.
+// checkLink compares a response with the chain. ruledResp has the epoch that checkDecision
+// returned.
 func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if a.isEndKnown {
@@ -213,8 +210,7 @@ func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.R
 }
 
 func (a *responseChecker) checkCause(ctx context.Context, resp *call.ResponseRow) error {
-	// SealedRows counts rows whose hash and signature cannot be checked. A void has neither, so its
-	// sealed cause is not counted.
+	// A void has no hash and no signature, so SealedRows does not count its sealed cause.
 	sealedText, additionalData, ok := resp.SealedCause(a.pair)
 	if !ok {
 		return nil
@@ -249,9 +245,7 @@ func (a *responseChecker) advance(resp *call.ResponseRow, hash rowHash) {
 	a.ruleEnd = next
 }
 
-// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt
-// envelope. The envelope names the request of the row, so an answer to another request has another
-// hash.
+// rebuildHash detects an answer to another request, because the envelope names the request.
 func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRow) (rowHash, error) {
 	s := a.pair.Responses()
 	sealedText, additionalData := resp.SealedText(a.pair)
@@ -270,8 +264,8 @@ func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRo
 	return rowHash{resp.Hash, a.checkHashAndSignature(s, resp.Position, &e, resp.Hash), false}, nil
 }
 
-// openText opens a sealed text. If the text cannot be read, openText counts or reports it and
-// returns nil. isUncertain means that the text should open but does not, so the row is damaged.
+// openText counts or reports a text that cannot be read, and returns nil for it. isUncertain means
+// that the row is damaged.
 func (r *run) openText(ctx context.Context, s store.Stream, position uint64, sealedText textkeys.Sealed, additionalData []byte) (plaintext []byte, isUncertain bool, err error) {
 	plaintext, err = r.texts.Open(ctx, additionalData, sealedText)
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkReviews verifies the reviews of a vacant and computes its reputation from them. The vacant's
-// book (the document with its reputation) and its registration must have the same reputation.
+// checkReviews verifies the reviews of a vacant and compares its stored reputation with them. A
+// book is the document with a vacant's reputation.
 func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) error {
 	var recounted reputation.Book
 	rows, isComplete := r.newReader(s), true
@@ -71,7 +71,6 @@ func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) 
 	return nil
 }
 
-// checkReview verifies a review and its documents, and adds it to recounted.
 func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, recounted *reputation.Book) (ok bool, err error) {
 	id := s.IDs()[0]
 	d, err := r.readDocument(ctx, reviews.ClaimKey(id, row.Position))
@@ -96,7 +95,6 @@ func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, re
 	return true, err
 }
 
-// checkReputationHasReviews reports a book without rows.
 func (r *run) checkReputationHasReviews(ctx context.Context, id identity.ID) error {
 	k := reviews.BookKey(id)
 	d, err := r.readDocument(ctx, k)

@@ -8,9 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// checkTombstone checks the record of a deleted vacant. The vacant must have no key, and its
-// logbook must end with the deletion. Its name must belong to it, unless the name was released or
-// has another owner. A card and a floor are not checked, because a deleted vacant has neither.
+// checkTombstone checks the record of a deleted vacant. A deleted vacant has no key, card or floor.
 func (r *run) checkTombstone(ctx context.Context, k store.Key, rec *vacants.Record, logState *logbookState) error {
 	if logState.isComplete && !logState.deleted {
 		r.addFinding(newDocumentFinding(k, State, "a logbook that ends in "+logbook.KindDeleted, "one that does not"))

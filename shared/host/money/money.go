@@ -14,11 +14,9 @@ type Amount int64
 
 const Dollar Amount = 1_000_000
 
-// Max limits every amount that users enter. It is a billion dollars, which float64 represents
-// exactly.
+// Max limits every amount that users enter. float64 represents it exactly.
 const Max = 1_000_000_000 * Dollar
 
-// Parse parses an amount in dollars with at most six decimals, for example 0.002.
 func Parse(s string) (Amount, error) {
 	whole, decimals, hasPoint := strings.Cut(s, ".")
 	isNumeric := strings.Trim(whole+decimals, "0123456789") == ""
@@ -31,7 +29,6 @@ func Parse(s string) (Amount, error) {
 
 func (Amount) DescribeJSON() string { return "an integer of micro-dollars" }
 
-// String formats the amount in dollars, for example $0.002.
 func (m Amount) String() string {
 	if m < 0 {
 		return "-" + (-m).String()

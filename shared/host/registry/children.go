@@ -13,7 +13,6 @@ import (
 )
 
 func (m *ManifestDocument) indexKey(now time.Time) store.Key {
-	// The index lists graduated children first, and then the latest manifest first.
 	rank := 1
 	if m.Graduated {
 		rank = 0
@@ -22,9 +21,7 @@ func (m *ManifestDocument) indexKey(now time.Time) store.Key {
 }
 
 // ListChildManifests returns up to limit manifests (1 to store.MaxPage) that name parent, graduated
-// children first and then the latest. Its cost does not depend on the number of children. The index
-// may lag behind. If it has fewer than limit children, children with an edge (ChildEdgeDocs)
-// follow.
+// children first and then the latest.
 func (r *Registry) ListChildManifests(ctx context.Context, parent identity.ID, limit int) ([]ManifestDocument, error) {
 	indexRange := ManifestDocs.IndexRange(parent.String())
 	var children []ManifestDocument

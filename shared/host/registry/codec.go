@@ -19,14 +19,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// storedRegistration is the stored form of a registration. The id is in the key. Default values are
-// omitted, because each publication pays for every KiB twice: in the document and in the index.
+// storedRegistration omits default values, because each publication pays for every KiB twice: in
+// the document and in the index.
 type storedRegistration struct {
-	Card                 json.RawMessage      `json:"card,omitempty"` // canonical JSON of the signed card, byte for byte
+	Card                 json.RawMessage      `json:"card,omitempty"`
 	CardHash             identity.Hash        `json:"hash,omitzero"`
 	Visibility           lifecycle.Visibility `json:"visibility,omitempty"`
 	State                lifecycle.State      `json:"state,omitempty"`
-	StateSince           int64                `json:"since,omitempty"` // Unix microseconds, as for all times in stored documents
+	StateSince           int64                `json:"since,omitempty"` // Unix microseconds
 	Revoked              bool                 `json:"revoked,omitempty"`
 	Hosted               bool                 `json:"hosted,omitempty"`
 	Name                 string               `json:"name,omitempty"`
@@ -51,8 +51,6 @@ type storedRegistration struct {
 }
 
 func (g *Registration) newPut(writeID store.WriteID) (store.Put, error) {
-	// The write replaces the version that was read and moves g in the feed. A registration without
-	// an event is not in the feed.
 	data, err := RegistrationDocs.Encode(*g)
 	p := store.Put{Key: RegistrationKey(g.ID), IfVersion: g.DocVersion, WriteID: writeID, Data: data}
 	if g.FirstSeq > 0 {
@@ -88,7 +86,6 @@ func encodeRegistration(g Registration) ([]byte, error) {
 }
 
 func decodeRegistration(d store.Doc) (Registration, error) {
-	// The card's signature was verified when it was stored and is not verified again.
 	invalid := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
 	id, err := parseVacantID(d.Key)
 	if err != nil {
@@ -111,8 +108,8 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	if g.FirstSeq == 0 {
 		return g, nil
 	}
-	// A card's id is the last member of its canonical form, so this is a cheap check that the card
-	// belongs to this vacant.
+	// The card's signature was verified before the card was stored, so only its id is checked here.
+	// The id is the last member of a card's canonical form, so the card need not be parsed.
 	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
 		return invalid("it has the card of another vacant")
 	}
@@ -161,8 +158,7 @@ func (g *Registration) fillDefaults(isRevoked bool) {
 }
 
 func parseCapability(cardBlob []byte) string {
-	// The capability text is the first member of a card's canonical form, so the rest need not be
-	// parsed.
+	// The capability text is the first member of a card's canonical form.
 	rest, ok := bytes.CutPrefix(cardBlob, []byte(`{"capability_text":`))
 	if !ok {
 		return ""
@@ -174,15 +170,12 @@ func parseCapability(cardBlob []byte) string {
 	return text
 }
 
-// ManifestDocument is the document of a child's manifest. Only the gate sets Graduated, which is
-// valid only together with the document at OpeningKey.
+// ManifestDocument is the document of a child's manifest. Graduated is valid only together with the
+// document at OpeningKey.
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// PreviousManifest is the manifest before this one, or nil. For a graduated child it is the
-	// closed manifest, otherwise an open one. ManifestBeforePrevious is the open manifest that
-	// PreviousManifest had replaced. Both are kept because the child has signed them and their
-	// edges remain.
+	// PreviousManifest and ManifestBeforePrevious are kept because the child has signed them.
 	PreviousManifest, ManifestBeforePrevious *composite.Manifest
 }
 
@@ -207,9 +200,8 @@ func (m *ManifestDocument) BirthManifest() *composite.Manifest {
 	return &m.Manifest
 }
 
-// openingDocument is the form of the document at OpeningKey.
 type openingDocument struct {
-	Manifest identity.Hash `json:"manifest"` // hash of the manifest with which the gate opened the child
+	Manifest identity.Hash `json:"manifest"`
 }
 
 // CheckOpeningDocument returns an error of kind Damaged unless d, the document at OpeningKey,
@@ -278,8 +270,6 @@ func parseOptionalManifest(child identity.ID, blob []byte) (*composite.Manifest,
 }
 
 func (m *ManifestDocument) checkReplacements() error {
-	// A closed manifest replaces an open one, and graduation replaces a closed manifest by an open
-	// one.
 	damagedError := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	if m.Graduated && m.Manifest.ClosedByDefault {
 		return damagedError("a graduated child cannot have a closed manifest")
@@ -308,12 +298,11 @@ func parseSignedManifest(child identity.ID, blob []byte) (composite.Manifest, er
 	return m, err
 }
 
-// RevocationRecord is the document of a revocation. The key of the document contains the id.
 type RevocationRecord struct {
 	ID       identity.ID   `json:"-"`
 	Reason   string        `json:"reason"`
-	Time     int64         `json:"ts"` // Unix milliseconds on the actor's clock
+	Time     int64         `json:"ts"` // Unix milliseconds
 	Seq      uint64        `json:"seq"`
 	ActorSeq int64         `json:"actor_seq"`
-	Hash     identity.Hash `json:"hash"` // hash of the event
+	Hash     identity.Hash `json:"hash"`
 }

@@ -16,22 +16,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// maxRecentEvents is the number of an actor's latest events whose idempotency keys are checked.
 const maxRecentEvents = 100
 
-// decision is the effect of an event that is accepted but has no position in the chain of all
-// events yet.
+// decision is the effect of an accepted event.
 type decision struct {
 	event        event.Event
 	replay       *LoggedEvent // stored event that this event repeats, or nil
-	registration Registration // state after the event, or the stored state for a replay
-	mustWrite    bool         // whether registration must be written
+	registration Registration
+	mustWrite    bool
 }
 
 type actor struct {
 	id           identity.ID
 	registration Registration
-	events       []LoggedEvent // latest events, newest first
+	events       []LoggedEvent // newest first
 }
 
 func (a *actor) tip() LoggedEvent {
@@ -43,17 +41,15 @@ func (a *actor) tip() LoggedEvent {
 
 func (a *actor) isRegistered() bool { return a.registration.FirstSeq > 0 }
 
-// hasRevokedKey reports whether the key is revoked. A revocation is always the last event, so the
-// check also works for a key that was never registered.
+// hasRevokedKey also checks the tip, because a revoked key need not be registered.
 func (a *actor) hasRevokedKey() bool {
 	return a.registration.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
 func (r *Registry) loadActor(ctx context.Context, id identity.ID) (actor, error) {
-	// Events and registration are written in one transaction but read in two steps, so a concurrent
-	// publication can make them differ. They are read again until they match. If the same
-	// difference occurs twice, the data is damaged.
-	var oldSeqs [2]int64 // difference found by the previous try
+	// A publication between these two reads can make them differ. If the same difference occurs
+	// twice, the data is damaged.
+	var oldSeqs [2]int64
 	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, maxRecentEvents, store.Descending)
@@ -83,8 +79,6 @@ func (r *Registry) loadActor(ctx context.Context, id identity.ID) (actor, error)
 	}
 }
 
-// loadRegistration reads the registration of id. FirstSeq is 0 if id has no event yet, and
-// DocVersion is 0 if no registration is stored.
 func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
@@ -93,8 +87,8 @@ func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Regist
 	return g, err
 }
 
-// findReplay returns the stored event that e repeats, or nil. If the idempotency key of e was used
-// with another payload, the error is of kind IdempotencyConflict.
+// findReplay returns the stored event that e repeats, or nil. The error is IdempotencyConflict if
+// the idempotency key was used with another payload.
 func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*LoggedEvent, error) {
 	checkSame := func(l *LoggedEvent) (*LoggedEvent, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
@@ -160,13 +154,8 @@ func revokedError(id identity.ID) error {
 	return problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 }
 
-// publisher describes the sender of a publication. isHost means that the host publishes for a
-// vacant that it runs. isGate means that the child's graduation is in the same commit.
 type publisher struct{ isHost, isGate bool }
 
-// decidePublication checks p and returns its effect. The order of the checks is: schema, card,
-// event signature, replay, revocation, sequence, time, parent, equivocation, closed child,
-// endpoint, state, listing.
 func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
@@ -227,7 +216,6 @@ func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender
 }
 
 func checkParent(a *actor, parent *identity.ID) error {
-	// A parent never changes, and a vacant cannot be its own parent.
 	existing := a.registration.Parent
 	switch {
 	case parent == nil, existing != nil && *parent == *existing:
@@ -246,9 +234,8 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", oldParent, parent)
 }
 
-// openIfGraduated clears Closed if the child has graduated. For other closed children it refuses
-// all visibilities except NONE, because a child with its own key could publish itself and bypass
-// the gate.
+// openIfGraduated clears Closed if the child has graduated. Otherwise it accepts only visibility
+// NONE, because the child could bypass the gate with its own key.
 func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil

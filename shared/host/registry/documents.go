@@ -18,25 +18,20 @@ const (
 )
 
 var (
-	// RegistrationDocs contains the registrations. The index orders them by their last change and
-	// is the feed of search indexes.
 	RegistrationDocs = store.DocKind[Registration]{
 		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Registration]{Decode: decodeRegistration, Encode: encodeRegistration},
 	}
-	// ManifestDocs contains the manifests of children. The index lists the children of a parent,
-	// graduated children first and then the latest.
 	ManifestDocs = store.DocKind[ManifestDocument]{
 		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[ManifestDocument]{Decode: decodeManifest, Encode: encodeManifest},
 	}
-	// OpeningDocs contains the documents with which Graduate proves that the gate opened a child.
-	// They have their own partition, so that a role that may write manifests cannot open children.
+	// OpeningDocs has its own partition, so that a role that may write manifests cannot open
+	// children.
 	OpeningDocs = store.DocKind[openingDocument]{
 		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[openingDocument](1),
 	}
-	// ChildEdgeDocs contains the edges from parents to children.
 	ChildEdgeDocs = store.DocKind[struct{}]{
 		Shape: store.Shape{Name: "edge", Partition: "kin#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[struct{}]{
@@ -62,7 +57,6 @@ var (
 			Encode: revocationCodec.Encode,
 		},
 	}
-	// RevokedListDocs contains the list of all revocations. Its key sorts before all ids.
 	RevokedListDocs = store.DocKind[RevokedList]{
 		Shape: store.Shape{Name: "list of revocations", Partition: revokedPartition, Sort: "#all", Verify: store.VerifyWithRows},
 		Codec: store.Codec[RevokedList]{
@@ -70,30 +64,24 @@ var (
 			Encode: func(l RevokedList) ([]byte, error) { return l, nil },
 		},
 	}
-	// PendingProbeDocs contains the endpoints that wait for a probe. The key is the due time, the
-	// vacant's id, and the seq of the publication.
 	PendingProbeDocs = store.DocKind[pendingProbe]{
 		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifySkip},
 		Codec: store.Codec[pendingProbe]{Decode: decodePendingProbe, Encode: pendingProbeCodec.Encode},
 	}
-	// SlugDocs contains the claims of slugs. The value is the id of the vacant that claimed the
-	// slug last. The claim remains even if the vacant's listing gets another slug. Earlier versions
-	// of the program stored "" for a released slug.
+	// SlugDocs contains the vacant that claimed a slug last. Earlier versions of the program stored
+	// "" for a released slug.
 	SlugDocs = store.DocKind[string]{
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.VerifyWithRows},
 		Codec: store.TextCodec(),
 	}
-	// VenueCountDocs contains the number of listed vacants.
 	VenueCountDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "count of venues", Partition: "venues", Sort: "count", Verify: store.VerifyWithRows},
 		Codec: store.CountCodec(),
 	}
 )
 
-// format is the first byte of documents that are not JSON.
 const format = 1
 
-// These codecs belong to documents whose keys contain a part of their values.
 var (
 	registrationCodec = store.JSONCodec[storedRegistration](1)
 	manifestCodec     = store.JSONCodec[storedManifest](1)

@@ -11,12 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const MaxEndpoint = 2 << 10 // bytes
+const MaxEndpoint = 2 << 10
 
-// setEndpoint checks the endpoint of a card and sets whether g is hosted. An endpoint on another
-// host must use HTTPS. Its server may hang, so it is not contacted here: ProbeEndpoints probes it
-// later and then lists the vacant. A card without an endpoint is valid, but its vacant cannot be
-// called.
+// setEndpoint checks the endpoint of a card and sets whether g is hosted. ProbeEndpoints contacts
+// the endpoint later, because its server may hang.
 func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
 	if g.FirstSeq == 0 || parseEndpoint(g.Card) != c.Endpoint {
 		g.isReachable = false

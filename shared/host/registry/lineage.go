@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Direction is the direction of a lineage in the protocol's words.
 type Direction string
 
 const (
@@ -19,21 +18,18 @@ const (
 )
 
 const (
-	MaxDepth   = 32  // limit of the steps from child to parent
-	MaxLineage = 250 // limit of the ids that are read, whether visible or not
-	// maxReadBytes limits the bytes of registrations that are read. The last batch may exceed it.
+	MaxDepth     = 32 // steps from child to parent
+	MaxLineage   = 250
 	maxReadBytes = 256 << 10
 )
 
-// readBudget is the remaining read budget of a lineage. The budget is necessary because strangers
-// may request lineages and can create families of any size with enough keys.
+// readBudget limits the reads of a lineage, because strangers may request lineages and can create
+// families of any size.
 type readBudget struct{ ids, bytes int }
 
-// Lineage returns the ancestors or descendants of id, nearest first and each once. It follows only
-// proven edges, because anyone can claim a parent. It omits vacants that caller may not see and all
-// vacants that are reachable only through them. It follows at most depth steps (1 to MaxDepth) and
-// reads at most MaxLineage ids, or fewer if cards are large. The error is InvalidMember for an
-// invalid depth or direction, or an error of View.
+// Lineage returns the ancestors or descendants of id, nearest first. It follows only proven edges,
+// because anyone can claim a parent. It omits vacants that caller may not see, and all vacants that
+// are reachable only through them.
 func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity.ID, d Direction, depth int) ([]identity.ID, error) {
 	if depth < 1 || depth > MaxDepth {
 		return nil, schemaError("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
@@ -74,7 +70,6 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 		}
 		if d == Descendants {
 			// The edge of a replaced manifest may remain, so the child's own registration decides.
-			// A removed id is not marked as seen, because its valid edge may be further down.
 			parents := make(map[identity.ID]bool, len(level))
 			for i := range level {
 				parents[level[i].ID] = true
@@ -83,7 +78,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 				if g.ParentProven && parents[*g.Parent] {
 					return false
 				}
-				delete(seen, g.ID)
+				delete(seen, g.ID) // the valid edge to g may be further down
 				return true
 			})
 		}
@@ -146,9 +141,8 @@ func (r *Registry) readChildIDs(ctx context.Context, g *Registration, limit int)
 	return ids, nil
 }
 
-// ListChildIDs returns a page of up to limit ids (1 to store.MaxPage) to which parent has an edge,
-// and the cursor of the next page, or "" after the last page. An edge may be outdated. Only the
-// child's manifest is authoritative.
+// ListChildIDs returns a page of ids (1 to store.MaxPage) to which parent has an edge, and the next
+// cursor, or "". An edge may be outdated. Only the child's manifest is authoritative.
 func (r *Registry) ListChildIDs(ctx context.Context, parent identity.ID, cursor string, limit int) ([]identity.ID, string, error) {
 	docs, next, err := r.Store.Docs(ctx, ChildEdgeDocs.Range(parent.String()), limit, cursor)
 	if err != nil {

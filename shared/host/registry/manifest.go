@@ -16,10 +16,10 @@ import (
 )
 
 // PutListing stores a signed listing. The error is Conflict unless its version is higher than the
-// versions of all earlier signed listings. The current listing may be sent again.
+// versions of all earlier signed listings.
 func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registration, error) {
-	// The check precedes all reads, so that a forged listing gets the same error for a closed child
-	// and for an unknown id.
+	// A forged listing must get the same error for a closed child as for an unknown id, so this
+	// check comes before all reads.
 	if err := checkSignedListing(&l); err != nil {
 		return Registration{}, err
 	}
@@ -33,7 +33,7 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 }
 
 // SetListing stores a listing that the host's operator has set. Its version and signature are
-// ignored. A signed listing replaces it only if it is newer than all earlier signed listings.
+// ignored.
 func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
 	return r.editRegistration(ctx, id, func(g *Registration) (bool, error) {
 		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
@@ -85,8 +85,6 @@ func checkListing(l *listing.Listing) error {
 	return nil
 }
 
-// SetReputation adds the reputation of id to tx. It adds no writes if id is not registered, is
-// revoked or has this reputation.
 func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
 	g, err := r.loadRegistration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked || g.Reputation != nil && *g.Reputation == s {
@@ -99,8 +97,8 @@ func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.
 	return err
 }
 
-// editRegistration changes a registration without an event. If fn returns false, editRegistration
-// writes no data. fn is called again after a conflict.
+// editRegistration changes a registration without an event. It writes only if fn returns true, and
+// calls fn again after a conflict.
 func (r *Registry) editRegistration(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
 	isWritten := false
@@ -143,7 +141,7 @@ func (g *Registration) recordChange(now time.Time) {
 }
 
 // AddManifest adds to tx a manifest that parent and child have signed. It returns false if the
-// manifest is already stored. A closed manifest also hides a child that is already published.
+// manifest is already stored.
 //
 // A closed manifest replaces an open one of any parent. Otherwise a child could escape by first
 // signing an open manifest with a parent that it controls. Other replacements are refused with
@@ -198,16 +196,14 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	tx.AddWrites(writes...)
 	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: doc.indexKey(r.now())}, doc)
-	// Edges are never deleted. The edge of the replaced manifest has no effect, because the
-	// registration names another parent.
 	if doc.PreviousManifest == nil || doc.PreviousManifest.ParentID != m.ParentID {
 		ChildEdgeDocs.Put(tx, store.Doc{Key: ChildEdgeKey(m.ParentID, m.ChildID)}, struct{}{})
 	}
 	return true, nil
 }
 
-// AddConflictWrite adds a write to tx that does not change the registration of id but conflicts
-// with a concurrent manifest or publication of id.
+// AddConflictWrite adds a write to tx that changes no data but conflicts with a concurrent manifest
+// or publication of id.
 func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identity.ID) error {
 	g, err := r.loadRegistration(ctx, id)
 	if err != nil {
@@ -218,8 +214,6 @@ func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identi
 	return err
 }
 
-// Manifest returns the document of child's manifest with a strongly consistent read. It returns
-// false if there is no manifest.
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
 	m, d, err := ManifestDocs.Get(ctx, r.Store, ManifestKey(child))
 	if err == nil {
@@ -247,8 +241,6 @@ func isSameManifest(a, b *composite.Manifest) bool {
 }
 
 func (d *ManifestDocument) checkReplacement(m *composite.Manifest) error {
-	// Only a closed manifest may replace another one, and only while the child is open and has not
-	// graduated.
 	conflictError := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s", m.ChildID.Short(), what)
 	}

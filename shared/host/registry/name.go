@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxName limits the name of a hosted vacant in bytes.
 const MaxName = 64
 
 const nameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
@@ -26,13 +25,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// reservedNames contains names that a vacant cannot have, because they follow /v/ in other
-// addresses or because commands accept them in place of a name.
+// reservedNames follow /v/ in other addresses, or commands accept them in place of a name.
 var reservedNames = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
-// NameTakenError returns the error for a name that is in use or reserved. All tenants share the
-// addresses /v/NAME, so the message reveals that a name is taken. It does not reveal whether a
-// vacant has the name, because the vacant may be hidden.
+// NameTakenError does not reveal whether a vacant has the name, because the vacant may be hidden.
 func NameTakenError(name string) error {
 	return &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name " + name + " is in use or reserved on this host; choose another"}
 }
@@ -41,9 +37,6 @@ func isTaskID(name string) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// CheckNewName checks a name that a vacant is about to get. In addition to CheckName, it refuses
-// reserved words, names that look like a short id or a task id, and names that a command would
-// parse as a flag.
 func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil {
 		return err

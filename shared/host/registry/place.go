@@ -104,7 +104,7 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 		if !errors.As(err, &taken) || taken.Stream != EventStream() {
 			return Receipt{}, err
 		}
-		// Another writer may also have taken the actor's position, so check it before the next try.
+		// Another writer may also have taken the actor's position.
 		if tip, tipErr := r.Store.Tip(ctx, ActorStream(d.event.Actor)); tipErr != nil || tip.Position >= uint64(d.event.ActorSeq) {
 			return Receipt{}, errors.Join(err, tipErr)
 		}
@@ -114,9 +114,8 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	}
 }
 
-// AcquireTurn waits until the caller may append to the chain of all events in this process, and
-// returns a function that ends the turn. Turns prevent conflicts between the writers of one
-// process. Writers of different processes conflict in the store and back off.
+// AcquireTurn waits until the caller may append to the chain of all events, and returns a function
+// that ends the turn. Turns prevent conflicts between the writers of one process.
 func (r *Registry) AcquireTurn(ctx context.Context) (release func(), err error) {
 	select {
 	case <-r.publishTurn:
@@ -130,8 +129,8 @@ func busyError(cause error) error {
 	return problem.Wrap(problem.Unavailable, cause, "too many concurrent publications; send the same request again")
 }
 
-// WrapStoreError converts an error of the store into a problem. A conflict that remains after all
-// retries is Unavailable, because the request can be sent again.
+// WrapStoreError converts an error of the store into a problem. A conflict becomes Unavailable,
+// because the request can be sent again.
 func WrapStoreError(err error) error {
 	if store.IsConflict(err) {
 		return busyError(err)

@@ -17,59 +17,53 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Limits of unsigned claims. All except MaxDeclared, which limits the number of capabilities, are
-// in bytes.
 const (
 	MaxDeclared     = 32
 	MaxDeclaredItem = 1 << 10
-	MaxDeclaredAll  = 8 << 10 // encoded as JSON
+	MaxDeclaredAll  = 8 << 10 // encoded as JSON, in which a control character takes six bytes
 	MaxClaim        = 128
 )
 
-// An event's time must be within this window around the host's time. The host cannot correct the
-// time, because the actor signs it.
+// An event's time must be within this window around the host's time.
 const (
 	MaxEventSkew = 5 * time.Minute
 	MaxEventAge  = 24 * time.Hour
 )
 
-// Publication is a request to register a vacant. It contains the card and a register event, both
-// signed with the vacant's key, and unsigned claims.
+// Publication is a request to register a vacant: a card and a register event, both signed with the
+// vacant's key, and unsigned claims.
 type Publication struct {
-	Card       []byte // serialised card, as it was sent
+	Card       []byte
 	State      lifecycle.State
-	Visibility lifecycle.Visibility // requested visibility; the event signs the effective visibility
-	// BaseModel to Parent are claims without a signature. A nil claim keeps the stored value. A nil
-	// DeclaredCapabilities means the card's capability text.
+	Visibility lifecycle.Visibility // requested; the event signs the effective visibility
+	// BaseModel to Parent are unsigned claims. A nil claim keeps the stored value, but nil
+	// DeclaredCapabilities mean the card's capability text.
 	BaseModel, Family, Owner, Version *string
 	DeclaredCapabilities              []string
 	Parent                            *identity.ID
-	// Name is the name of a vacant that this host runs. Only PublishHosted and Graduate store it.
-	Name string
-	// These four fields are members of the signed event.
+	// Name is stored only by PublishHosted and Graduate.
+	Name           string
 	Time           int64 // Unix milliseconds
 	ActorSeq       int64
 	IdempotencyKey string
 	Signature      []byte
-	// Listing is a signed listing. If it is nil, the stored listing is kept.
+	// Listing may be nil to keep the stored listing.
 	Listing *listing.Listing
-	// MayReuseSlug reports whether the vacant may use a slug, the unique name of a venue in the
-	// registry, that another vacant gave up. If it is nil, the vacant may not.
+	// MayReuseSlug reports whether the vacant may take over a slug that another vacant gave up. If
+	// it is nil, the vacant may not.
 	MayReuseSlug func(ctx context.Context, former identity.ID) (bool, error)
 }
 
-// Receipt is the result of a publication or a revocation.
 type Receipt struct {
 	ID          identity.ID
 	Visibility  lifecycle.Visibility
 	Seq         uint64
 	CardHash    identity.Hash
-	Replayed    bool // whether the event was stored earlier; the receipt is then its original receipt
+	Replayed    bool // whether the event was stored earlier; no writes are then added
 	AwaitsProbe bool // whether the vacant will be listed only after its endpoint answers
 }
 
-// EquivocationError is in the error chain if a second card with the same version is refused. It
-// contains the hashes of both cards.
+// EquivocationError is in the error chain if a second card with the same version is refused.
 type EquivocationError struct {
 	KnownHash, SentHash identity.Hash
 	problem             *problem.Error
@@ -111,7 +105,6 @@ func (p *Publication) checkSchema() error {
 		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredItem); err != nil {
 			return err
 		}
-		// Count bytes in escaped form, which is stored: a control character takes six bytes.
 		totalSize += len(canon.AppendString(nil, text))
 	}
 	if totalSize > MaxDeclaredAll {

@@ -11,17 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Publish stores a publication in one transaction. If the same publication is sent again, Publish
-// returns the original receipt without a change. It waits for its turn (AcquireTurn) until ctx's
-// deadline.
-//
-// The refusals, in order: InvalidMember for a malformed member; Malformed or TooLarge for a card
-// that does not parse or verify; BadSignature for the event; IdempotencyConflict for a key that was
-// used for another event; Revoked; OutOfSequence; ClockSkew; Malformed for a changed parent;
-// Equivocation, with an *EquivocationError in the chain; Forbidden for a closed child; Malformed
-// for an endpoint; Conflict for the state of a vacant that this host runs; Malformed for a listing;
-// Malformed or Conflict for its slug. Unavailable is not a refusal, and the same publication may be
-// sent again.
+// Publish stores a publication. If the same publication is sent again, for example after
+// Unavailable, Publish returns the original receipt without a change. A second card with the same
+// version is refused with an *EquivocationError in the chain.
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
@@ -35,9 +27,7 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 }
 
 // PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
-// change the vacant's state. If the publication is already stored, PublishHosted returns a receipt
-// with Replayed set and adds no writes. The caller must hold the turn (AcquireTurn) until tx is
-// committed.
+// change the vacant's state. The caller must hold the turn until tx is committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
 	d, err := r.decidePublication(ctx, &p, publisher{isHost: true})
 	if err != nil {
@@ -46,11 +36,8 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 	return r.addDecision(ctx, tx, d)
 }
 
-// Graduate adds to tx the publication of a closed child that has passed the gate. The manifest
-// next, signed by parent and child, replaces the closed manifest in the same commit. isHosted means
-// that this host runs the child. The error is NotFound for a child without a manifest,
-// AlreadyGraduated for an open child, and Malformed if next has changes beyond the graduation. The
-// caller must hold the turn (AcquireTurn) until tx is committed.
+// Graduate adds to tx the publication of a closed child that has passed the gate, and replaces the
+// closed manifest by next. The caller must hold the turn until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, isHosted bool) (Receipt, error) {
 	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {
@@ -99,8 +86,6 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 	return int64(tip.Position) + 1, nil
 }
 
-// SetName adds the name of id to tx. It adds no writes unless id is registered, runs on this host
-// and has another name.
 func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
 	g, err := r.loadRegistration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || !g.Hosted || g.Name == name {

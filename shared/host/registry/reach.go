@@ -17,19 +17,16 @@ import (
 )
 
 const (
-	// MaxConcurrentProbes limits the endpoints that one call of ProbeEndpoints probes. They are
-	// probed concurrently, so that many hanging servers take no longer than one.
 	MaxConcurrentProbes = 64
 	probeTimeout        = 3 * time.Second
-	maxProbeReply       = 1 << 10 // bytes; the publisher chooses the server, and the content does not matter
+	maxProbeReply       = 1 << 10 // bytes
 )
 
-// probePauses are the times between probes of an endpoint that does not answer. After the last
-// probe, the vacant stays unlisted until it publishes again.
+// probePauses are the times between probes. After the last probe, the vacant stays unlisted until
+// it publishes again.
 var probePauses = []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour}
 
-// EndpointProbe sends a request to an endpoint. It returns nil if the endpoint answers with an HTTP
-// status below 500.
+// EndpointProbe returns nil if the endpoint answers with an HTTP status below 500.
 type EndpointProbe func(ctx context.Context, endpoint string) error
 
 func NewProbe(c *outbound.Client) EndpointProbe {
@@ -48,15 +45,12 @@ func NewProbe(c *outbound.Client) EndpointProbe {
 	}
 }
 
-// pendingProbe is an endpoint that waits for a probe. The document's key contains id and seq.
 type pendingProbe struct {
 	id         identity.ID
-	seq        uint64 // seq of the publication
-	ProbeCount int    `json:"tries"` // number of probes so far
+	seq        uint64
+	ProbeCount int `json:"tries"`
 }
 
-// ProbesNeeded returns a channel that receives a value after a publication whose endpoint must be
-// probed.
 func (r *Registry) ProbesNeeded() <-chan struct{} { return r.probeSignal }
 
 func (r *Registry) signalProbe() {
@@ -67,14 +61,13 @@ func (r *Registry) signalProbe() {
 }
 
 type ProbeResult struct {
-	Listed     int  // vacants that were listed because their endpoints answer
-	Unanswered int  // endpoints that do not answer
-	HasMore    bool // whether more endpoints are due
+	Listed     int
+	Unanswered int
+	HasMore    bool
 }
 
 // ProbeEndpoints probes up to MaxConcurrentProbes due endpoints and lists the vacants whose
-// endpoints answer. It schedules another probe for the others. If a call is interrupted, the next
-// call completes its work.
+// endpoints answer. It schedules another probe for the others.
 func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (ProbeResult, error) {
 	now := r.now()
 	dueRange := PendingProbeDocs.Range()
@@ -105,8 +98,6 @@ func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (Pro
 	return result, WrapStoreError(errors.Join(failures...))
 }
 
-// probePending probes one endpoint. It skips a vacant that was hidden or revoked since its
-// publication, and returns false for both results.
 func (r *Registry) probePending(ctx context.Context, d store.Doc, probe EndpointProbe) (isListed, isUnanswered bool, err error) {
 	w, err := PendingProbeDocs.Parse(d)
 	if err != nil {
@@ -156,7 +147,7 @@ func (g *Registration) needsProbe() bool {
 	return g.AwaitsProbe && g.Visibility == lifecycle.Public && g.Status == StatusActive
 }
 
-// probeEndpoint reports whether an endpoint answers. It returns an error only if ctx ends.
+// probeEndpoint returns an error only if ctx ends.
 func (r *Registry) probeEndpoint(ctx context.Context, probe EndpointProbe, endpoint string) (bool, error) {
 	probeCtx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

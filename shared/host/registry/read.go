@@ -15,8 +15,8 @@ const maxConcurrentReads = 16
 
 func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
-// Get returns id's registration without a visibility check, with a strongly consistent read. It
-// returns false if id is not registered.
+// Get returns id's registration without a visibility check. It returns false if id is not
+// registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
 	g, err := r.loadRegistration(ctx, id)
 	if err != nil {
@@ -26,8 +26,8 @@ func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool,
 }
 
 // GetMany returns the registrations of up to store.MaxPage ids in the same order, without a
-// visibility check. FirstSeq is 0 for an id that is not registered. It is also 0 for a damaged
-// registration, so that one damaged document does not break a list.
+// visibility check. FirstSeq is 0 for an id that is not registered or whose registration is
+// damaged.
 func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
 	registrations := make([]Registration, len(ids))
 	errs := make([]error, len(ids))
@@ -52,9 +52,8 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 	return registrations, nil
 }
 
-// View returns the registration of id if caller may see it. The caller's id must be proved. A nil
-// caller is anonymous. The error is NotFound if id is not registered, and Forbidden if it is hidden
-// from caller. A closed child is NotFound for all callers outside its tree.
+// View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
+// is anonymous. A hidden closed child gets the same error as an id that is not registered.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
 	if err != nil {
@@ -77,8 +76,8 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 	return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller is not owner/parent", id)
 }
 
-// Events returns up to limit (1 to store.MaxPage) of actor's events in order whose seq is greater
-// than after. It returns no events if actor is unknown or hidden from caller.
+// Events returns up to limit of actor's events whose seq is greater than after. It returns no
+// events if actor is unknown or hidden from caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]LoggedEvent, error) {
 	g, err := r.loadRegistration(ctx, actor)
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identi
 }
 
 func (r *Registry) findFirstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
-	// Binary search is possible because the seq rises along an actor's events.
+	// A binary search works, because the seq rises along an actor's events.
 	if after == 0 {
 		return 1, nil
 	}
@@ -113,7 +112,7 @@ func (r *Registry) findFirstAfter(ctx context.Context, actor identity.ID, after 
 	if err != nil {
 		return 0, WrapStoreError(err)
 	}
-	// An event's seq is at least its position, so the position is at most after + 1.
+	// An event's seq is at least its position, so the result is at most after+1.
 	low, high := uint64(1), tip.Position+1
 	if after < math.MaxUint64 {
 		high = min(high, after+1)
@@ -183,11 +182,9 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	return l, err
 }
 
-// Changes returns up to limit registrations (1 to store.MaxPage) in the order of their last change,
-// and the cursor of the next page, or "" after the last page. It starts at the feed position since
-// ("" for all) or at cursor. The feed may lag behind, and entries move during a read, so readers
-// should start earlier (ChangeKeyBefore) and compare DocVersion. A damaged registration is returned
-// as hidden, with only its id, so that readers can continue.
+// Changes returns registrations in the order of their last change, and the next cursor, or "". The
+// feed may lag behind, so readers should start earlier (ChangeKeyBefore) and compare DocVersion. A
+// damaged registration is returned as hidden, with only its id.
 func (r *Registry) Changes(ctx context.Context, since string, limit int, cursor string) ([]Registration, string, error) {
 	feed := RegistrationDocs.IndexRange()
 	feed.Start = since

@@ -7,16 +7,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CachedRegistration is a registration together with its stored bytes. Callers share it and must
-// not change it.
+// CachedRegistration is shared by callers, which must not change it.
 type CachedRegistration struct {
 	Registration Registration
 	Registered   bool
 	data         []byte
 }
 
-// Reread works like Get, for a caller that has read id before. If the stored document is unchanged,
-// it returns last without decoding. last may be nil.
+// Reread works like Get, but returns last without decoding if the stored document is unchanged.
+// last may be nil.
 func (r *Registry) Reread(ctx context.Context, id identity.ID, last *CachedRegistration) (*CachedRegistration, error) {
 	d, err := r.Store.Doc(ctx, RegistrationKey(id))
 	if err != nil {

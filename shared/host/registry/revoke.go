@@ -14,9 +14,8 @@ const typeRevoke = event.Revoke
 
 // Revocation is a request to reject a key from now on. It is a revoke event signed with this key.
 type Revocation struct {
-	ID     identity.ID
-	Reason string
-	// These four fields are members of the signed event.
+	ID             identity.ID
+	Reason         string
 	Time           int64 // Unix milliseconds
 	ActorSeq       int64
 	IdempotencyKey string
@@ -24,9 +23,7 @@ type Revocation struct {
 }
 
 // Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
-// key may declare it untrusted. If the revocation is already stored, Revoke returns a receipt with
-// Replayed set and adds no writes. It refuses with the same kinds as Publish. The caller must hold
-// the turn (AcquireTurn) until tx is committed.
+// key may declare it untrusted. The caller must hold the turn until tx is committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.decideRevocation(ctx, &v)
 	if err != nil {
@@ -65,8 +62,7 @@ func (r *Registry) decideRevocation(ctx context.Context, v *Revocation) (*decisi
 }
 
 func (v *Revocation) event() (event.Event, bool) {
-	// The payload is in UTF-8 or in the ASCII form that the reference signs. The event keeps the
-	// form that was signed.
+	// The reference implementation signs the ASCII form.
 	e := event.Event{Type: event.Revoke, Actor: v.ID, IdempotencyKey: v.IdempotencyKey, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
 	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadASCII(v.ID, v.Reason)} {
 		if e.Payload = payload; e.Verify() {
@@ -90,10 +86,8 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 	return d.Version > 0, WrapStoreError(err)
 }
 
-// ListRevocations returns up to limit revocations (1 to store.MaxPage) ordered by id, and the
-// cursor of the next page, or "" after the last page. It includes hidden vacants, because anyone
-// must be able to learn that a key is revoked. If cursor belongs to another list, the error is
-// Malformed.
+// ListRevocations returns a page of revocations ordered by id, and the next cursor, or "". It
+// includes hidden vacants, because anyone must be able to learn that a key is revoked.
 func (r *Registry) ListRevocations(ctx context.Context, cursor string, limit int) ([]RevocationRecord, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
 		return nil, "", problem.Invalid("cursor", "the cursor of an earlier page", quoteTruncated(cursor))

@@ -11,28 +11,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The list of all revocations is one document, so that one small read suffices to check the keys of
-// a call's caller and vacant. It contains the prefixes of revoked ids or, for more than
-// maxPrefixes, a Bloom filter of the prefixes. The list can only rule out that an id is revoked.
-// For all other ids, the revocation itself is read.
-//
-// Anyone may revoke any number of their own keys. After 1,500 revocations the filter fails to rule
-// out one valid id in 1,000, and after 6,000 one in ten. Each such id costs an additional read. An
-// attacker who wants to make calls more expensive must therefore pay for a proportional number of
-// revocations.
+// The list of all revocations is one document, so that one small read suffices to check a call. It
+// contains the prefixes of revoked ids or, for more than maxPrefixes, a Bloom filter of the
+// prefixes. The list can only rule out that an id is revoked. For all other ids, the revocation
+// itself is read. After 1,500 revocations the filter fails to rule out one valid id in 1,000, and
+// after 6,000 one in ten.
 const (
-	// prefixSize, maxPrefixes and filterSize keep the document below 4 KB, which is one read unit.
+	// These sizes keep the document below 4 KB, which is one read unit.
 	prefixSize  = 8
 	maxPrefixes = 400
 	filterSize  = 3584 // bytes
-	bitsPerID   = 5    // bits set per id
+	bitsPerID   = 5
 
-	listHeaderSize = 2 // bytes: format, then listOfPrefixes or listAsFilter
+	listHeaderSize = 2 // format, then listOfPrefixes or listAsFilter
 	listOfPrefixes = 0
 	listAsFilter   = 1
 )
 
-// RevokedList is the list of all revocations. A nil list is empty.
 type RevokedList []byte
 
 // MayContain reports whether id may be revoked. If it returns false, id is certainly not revoked.
@@ -81,8 +76,6 @@ func addToFilter(filter, prefix []byte) {
 	}
 }
 
-// AreRevoked reports for each id whether its key is revoked, with strongly consistent reads. It
-// costs one read if the list rules out all ids.
 func (r *Registry) AreRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	list, _, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {

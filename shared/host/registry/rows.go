@@ -10,17 +10,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Stream kinds of a registry.
 const (
 	KindEvents = "evt" // all events; the id is zero
-	KindActor  = "act" // events of the actor with this id
+	KindActor  = "act"
 )
 
 func EventStream() store.Stream { return store.StreamOf(KindEvents, identity.ID{}) }
 
 func ActorStream(actor identity.ID) store.Stream { return store.StreamOf(KindActor, actor) }
 
-// EventLeaf is the form of an event in EventStream.
 type EventLeaf struct {
 	Seq        uint64
 	Hash, Prev identity.Hash
@@ -62,9 +60,7 @@ func DecodeEventRow(row store.Row) (EventLeaf, error) {
 }
 
 func (l *LoggedEvent) encode() []byte {
-	// A row contains the format, type, seq, prev and time, the signature and the key, each after
-	// its length, and the payload. The actor, its sequence number and the hash follow from these
-	// and the row's stream and position.
+	// The other fields follow from the row's stream and position.
 	b := make([]byte, 0, 128+len(l.Signature)+len(l.IdempotencyKey)+len(l.Payload))
 	code := byte(codeRegister)
 	if l.Type == event.Revoke {
@@ -114,7 +110,6 @@ func DecodeActorRow(actor identity.ID, row store.Row) (LoggedEvent, error) {
 	return l, nil
 }
 
-// rowReader consumes bytes from the front. It sets isInvalid if bytes are missing.
 type rowReader struct {
 	rest      []byte
 	isInvalid bool

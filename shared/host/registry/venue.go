@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// registrationWrites returns the writes for g: its document and, if they change, the count of
-// listed vacants and the claim of its slug. The error is Conflict if another vacant has the slug.
+// registrationWrites returns the writes for g, including the count of listed vacants and the claim
+// of its slug. The error is Conflict if another vacant has the slug.
 func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writeID store.WriteID) ([]store.Write, error) {
 	put, err := g.newPut(writeID)
 	if err != nil {
@@ -28,9 +28,9 @@ func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writ
 	if slug == "" || slug == g.storedSlug {
 		return writes, nil
 	}
-	// If g gives up a slug, its claim remains, so that other tenants cannot use the slug. A holder
-	// that returns to its slug writes the claim again. To detect a concurrent return, the claim is
-	// read before the holder's registration.
+	// The claim of a slug that g gives up remains, so that other tenants cannot use the slug. A
+	// holder may return to its slug concurrently and then writes the claim again. The claim is
+	// therefore read before the holder's registration.
 	holderID, d, err := r.findSlugClaim(ctx, slug)
 	if err == nil {
 		err = r.checkSlug(ctx, g, slug, holderID)
@@ -62,8 +62,6 @@ func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, 
 	return err
 }
 
-// findSlugClaim returns the vacant that claimed a slug last, and the document of the claim. The id
-// is zero if the slug was never claimed, or if an earlier version of the program released it.
 func (r *Registry) findSlugClaim(ctx context.Context, slug string) (id identity.ID, d store.Doc, err error) {
 	holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
 	if err != nil || holder == "" {

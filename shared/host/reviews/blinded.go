@@ -14,31 +14,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of a target's blinded reviews. MaxPerPair limits the waiting reviews of each reviewer, so
-// at most MaxPerPair × (MinReviewers-1) reviews wait while the target has fewer than MinReviewers
-// reviewers.
 const (
-	MinReviewers = 3 // distinct reviewers that must have written a review before any is counted
+	MinReviewers = 3 // distinct reviewers
 	maxWaitTime  = 30 * 24 * time.Hour
 )
 
-// ErrCommitmentUsed is wrapped in the error for a commitment that was used before. The reference
-// implementation fixes its text.
+// ErrCommitmentUsed reports that a commitment was used before. The reference implementation fixes
+// its text.
 var ErrCommitmentUsed = errors.New("commitment_already_spent")
 
-// BlindedResult is the result of Service.SubmitBlinded.
 type BlindedResult struct {
-	Waiting int // reviews of the target that wait
-	Counted int // waiting reviews that SubmitBlinded has counted
+	Waiting int
+	Counted int
 }
 
 // SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer.
 // When MinReviewers reviewers have reviewed the target, it counts all waiting reviews in random
-// order and with the same time, which hides who wrote which review. If MaxPerPair reviews of the
-// target by the reviewer are waiting, the error has kind TooManyRequests. If the commitment was
-// used before, the error has kind Conflict and wraps ErrCommitmentUsed. Other errors are the same
-// as for Submit. The daily limits are checked only when the reviews are counted. A review that
-// exceeds a limit is then dropped without an error.
+// order and with the same time, which hides who wrote which review.
 func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out BlindedResult, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
@@ -65,7 +57,7 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 		if err != nil {
 			return err
 		}
-		putReviewTimes(tx, recentDoc.Key, times, now) // unchanged, so that concurrent reviews by the reviewer conflict
+		putReviewTimes(tx, recentDoc.Key, times, now) // a write without a change makes concurrent reviews by the reviewer conflict
 		_, countByReviewer, err := s.listWaiting(ctx, target)
 		switch {
 		case err != nil:
@@ -82,8 +74,6 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 	return s.countIfEnoughReviewers(ctx, target)
 }
 
-// listWaiting returns the waiting reviews of a vacant in random order, and their number by
-// reviewer.
 func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, countByReviewer map[identity.ID]int, err error) {
 	countByReviewer = map[identity.ID]int{}
 	for d, err := range store.Documents(ctx, s.Store, BlindedDocs.Range(target.String())) {
@@ -107,9 +97,8 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 	return docs, countByReviewer, nil
 }
 
-// countIfEnoughReviewers counts the waiting reviews of a vacant if at least MinReviewers reviewers
-// have signed them. It deletes the reviews only after it has counted all of them, so that the next
-// blinded review completes a count that a crash interrupted.
+// countIfEnoughReviewers counts all reviews before it deletes them. If the process dies in between,
+// the next blinded review completes the count.
 func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
 	docs, countByReviewer, err := s.listWaiting(ctx, target)
 	if err != nil || len(countByReviewer) < MinReviewers {

@@ -11,56 +11,47 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// KindReviews is the kind of the stream of a vacant's reviews.
 const KindReviews = "rev"
 
 func Stream(target identity.ID) store.Stream { return store.StreamOf(KindReviews, target) }
 
-const partition = "reviews#*" // partition of a target
+const partition = "reviews#*"
 
 var (
-	// BookDocs contains the reputation of a vacant, computed from the rows of its reviews.
 	BookDocs = store.DocKind[reputation.Book]{
 		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[reputation.Book](1),
 	}
-	// ClaimDocs contains the claims of reviews by the position of the review. A claim can be erased.
+	// ClaimDocs is separate from the rows, so that a claim can be erased.
 	ClaimDocs = store.DocKind[string]{
 		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.TextCodec(),
 	}
-	// ReviewedCallDocs maps the hash of a call's envelope to the position of the call's review, so
-	// that a call has at most one. For a blinded review, it also maps the commitment.
+	// ReviewedCallDocs ensures that a call has at most one review.
 	ReviewedCallDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.CountCodec(),
 	}
-	// PartyDocs contains the number of a vacant's reviews by each party (judgement.party).
 	PartyDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.CountCodec(),
 	}
-	// BlindedDocs contains the blinded reviews that wait for further reviewers. The key contains
-	// the commitment.
 	BlindedDocs = store.DocKind[review.Blinded]{
 		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[review.Blinded](1),
 	}
-	// RecentReviewDocs contains the times of the reviews that a reviewer wrote in the last day.
 	RecentReviewDocs = store.DocKind[reviewTimes]{
 		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifySkip},
 		Codec: store.JSONCodec[reviewTimes](1),
 	}
 )
 
-// reviewTimes contains the times of a reviewer's latest reviews, keyed by the short id of the
-// target.
+// reviewTimes contains a reviewer's latest reviews, keyed by the target's short id.
 type reviewTimes struct {
 	ByTarget map[string]gate.Window `json:"taken"`
 }
 
-// withReview returns r with a review of target added and without reviews older than a day. ok is
-// false if a limit is exceeded.
+// withReview adds a review of target. ok is false if a limit is exceeded.
 func (r reviewTimes) withReview(target identity.ID, now time.Time) (next reviewTimes, ok bool) {
 	next.ByTarget = map[string]gate.Window{}
 	total := 0

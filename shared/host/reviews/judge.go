@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// maxAncestors limits the ancestors that areRelated reads for each vacant.
 const maxAncestors = 8
 
 // judgement contains the facts that determine whether a review is counted and how much it weighs.
@@ -28,16 +27,16 @@ type judgement struct {
 	rec            review.Record
 	reveal         *review.Reveal
 	reviewer       identity.ID
-	earlierReceipt registryclient.ReviewReceipt // receipt of the same review if it was counted before, otherwise zero
+	earlierReceipt registryclient.ReviewReceipt // zero unless the same review was counted before
 
 	answeredAt time.Time
 	substrate  string // public name of the substrate that answered
 	sameFamily bool
-	reputation *reputation.State // reputation of a hosted reviewer, or nil
+	reputation *reputation.State // nil unless this host runs the reviewer
 	class      review.Class
 	similarity float64 // 1 if the target's owner has reviewed the reviewer, otherwise 0
-	// party is the tenant whose account pays for the reviewer, or the tenant of a hosted reviewer, or
-	// else the reviewer's key. Each further review by a party weighs less, whichever key signs it.
+	// party is a tenant, or the reviewer's key if its tenant is unknown. Further reviews by a party
+	// weigh less, even if another key signs them.
 	party string
 }
 
@@ -89,9 +88,7 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	return j, err
 }
 
-// judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer
-// whose state is not LOCAL, ACTIVE or HIBERNATING, and a reviewer that the target's owner runs or
-// pays for.
+// judgeReviewer refuses a reviewer that the target's owner runs or pays for.
 func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, request *call.RequestRow, response *call.ResponseRow) error {
 	reviewer, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {
@@ -141,8 +138,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	if j.reputation = book.State(); err != nil || book.Rows == 0 {
 		return store.AsProblem(err)
 	}
-	// If the target's owner has reviewed the reviewer, the two may praise each other, so the review
-	// weighs less.
+	// If the target's owner has reviewed the reviewer, the two may praise each other.
 	_, mutualDoc, err := PartyDocs.Get(ctx, s.Store, PartyDocs.Key(j.reviewer.String(), "tenant#"+target.Tenant))
 	if mutualDoc.Version > 0 {
 		j.class, j.similarity = review.ClassQuarter, 1
@@ -166,9 +162,6 @@ func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error
 	return a == b, nil
 }
 
-// findSubstrate returns the public name of the substrate that gave an answer. If the answer does
-// not record a valid version of the vacant's agent, findSubstrate uses the vacant's current
-// substrate.
 func (s *Service) findSubstrate(ctx context.Context, r *vacants.Record, response *call.ResponseRow) (string, error) {
 	if response.Usage == nil || response.Usage.AgentVersion == 0 || response.Usage.AgentVersion > uint64(r.AgentVersion) {
 		return publicName(r.Substrate), nil
@@ -187,8 +180,8 @@ func (s *Service) findSubstrate(ctx context.Context, r *vacants.Record, response
 	return publicName(spec.String()), nil
 }
 
-// publicName returns the public name of a substrate. For a model it is the family, otherwise only
-// the kind, because a URL is the owner's secret.
+// publicName returns the family of a model. For other substrates it returns only the kind, because
+// a URL is the owner's secret.
 func publicName(text string) string {
 	spec, err := substrate.Parse(text)
 	if err != nil {
@@ -203,7 +196,6 @@ func publicName(text string) string {
 func isModel(name string) bool { return strings.HasPrefix(name, "model:") }
 
 func (s *Service) checkVisible(ctx context.Context, id identity.ID) error {
-	// A closed child has no reviews, because only its relatives may call it.
 	r, ok, err := s.Vacants.Lookup(ctx, id, false)
 	if err == nil && (!ok || r.Closed) {
 		err = notHostedError(id)

@@ -1,12 +1,9 @@
-// Package reviews accepts signed reviews of answered calls, and computes reputations from them.
+// Package reviews accepts signed reviews of answered calls, and computes reputations from them. The
+// target of a review is the reviewed vacant. One commit stores a row in the target's stream, the
+// target's book, and the reputation in its registration. A call has at most one review.
 //
-// The target of a review is the reviewed vacant. One commit stores a row in the target's stream,
-// the target's book (the state from which its reputation is computed), and the reputation in its
-// registration. A call has at most one review. The claim, which is the reviewer's free text, is a
-// separate document, so it can be erased. Weights depend only on facts that the host knows.
-//
-// A review of a free call by a reviewer that this host does not run has class quarter.
-// reputation.Book limits the total weight of these reviews, because anyone can create many keys.
+// The total weight of free reviews by reviewers on other hosts is limited, because anyone can
+// create many keys.
 package reviews
 
 import (
@@ -30,14 +27,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Maximum numbers of reviews in 24 hours.
 const (
-	MaxPerPair     = 3  // reviews of one target by one reviewer
-	MaxPerReviewer = 20 // reviews of all targets by one reviewer
+	MaxPerPair     = 3  // per day and target
+	MaxPerReviewer = 20 // per day
 )
 
-// Service is the part of a host that counts reviews. All fields are required. A Service is safe for
-// concurrent use, and several services may share a Store.
+// Service counts the reviews of a host. All fields are required. A Service is safe for concurrent
+// use. Several services may share a Store.
 type Service struct {
 	Store    store.Store
 	Calls    *call.Host
@@ -55,18 +51,12 @@ func (s *Service) update(ctx context.Context, decide func(context.Context, *stor
 
 // Submit counts a review and returns its receipt. If the same review was counted before, the
 // receipt is a Duplicate.
-//
-// Submit refuses a review with kind BadSignature, NotFound, AlreadyReviewed, Ineligible, Revoked,
-// NoMatchingCall or TooManyRequests. NotFound means that this host does not run the target, or that
-// the target is a closed child.
 func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient.ReviewReceipt, error) {
 	return s.submit(ctx, rec, nil, s.now(), nil)
 }
 
-// Issue signs rec as a vacant that this host runs, and counts it as Submit does. The same commit
-// appends an entry to the vacant's logbook. If rec.CallHash is zero, Issue sets it to the
-// reviewer's last answered call to the target. If the call already has a review, Issue copies its
-// time to rec, so that a repetition with the same ratings is a duplicate.
+// Issue signs rec as a vacant of this host, and counts it as Submit does. If rec.CallHash is zero,
+// Issue reviews the last answered call.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	if rec.CallHash.IsZero() {
 		last, err := s.Calls.FindLastDecision(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
@@ -121,8 +111,7 @@ func (s *Service) findReview(ctx context.Context, reader store.Reader, target id
 	return &row, uint64(n), err
 }
 
-// findDuplicate returns a Duplicate receipt if rec was counted before, and the zero receipt if the
-// call has no review. If the call has another review, the error has kind AlreadyReviewed.
+// findDuplicate returns an error of kind AlreadyReviewed if the call has another review.
 func (s *Service) findDuplicate(ctx context.Context, reader store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	row, n, err := s.findReview(ctx, reader, rec.Target, rec.CallHash)
 	if err != nil || row == nil {
@@ -252,7 +241,7 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 }
 
 // EraseClaim deletes the claim of a review. requester must be the reviewer, or nil for the
-// operator. If the claim was erased before, EraseClaim succeeds.
+// operator.
 func (s *Service) EraseClaim(ctx context.Context, target identity.ID, position uint64, requester *identity.ID) error {
 	row, err := s.readRow(ctx, target, position)
 	if err != nil {

@@ -13,18 +13,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// KindHTTP is an agent at a URL. A substrate string that consists only of a URL also has this kind.
+// KindHTTP is also the kind of a substrate string that consists only of a URL.
 const KindHTTP = "http"
 
-// These kinds are models. The argument is MODEL for the provider's own server, or URL#MODEL for
-// another server with the same API.
+// A model's argument is MODEL, or URL#MODEL for another server with the same API.
 const (
 	KindAnthropic = "anthropic"
-	KindBedrock   = "bedrock" // only MODEL, called with the host's AWS credentials
+	KindBedrock   = "bedrock" // only MODEL
 	KindGemini    = "gemini"
 	KindMistral   = "mistral"
-	KindOllama    = "ollama" // only MODEL, on the host's own machine
-	KindOpenAI    = "openai" // with a URL, any server with the API of OpenAI's chat completions
+	KindOllama    = "ollama" // only MODEL
+	KindOpenAI    = "openai"
 )
 
 func providerURL(kind string) string {
@@ -32,8 +31,7 @@ func providerURL(kind string) string {
 	case KindAnthropic:
 		return "https://api.anthropic.com/v1"
 	case KindBedrock:
-		// The URL is the same in all Regions, because the manifests of closed children contain it.
-		// The AWS SDK sends the requests to the host's own Region.
+		// The manifests of closed children contain the URL, so it must be the same in all Regions.
 		return "https://bedrock-runtime.amazonaws.com"
 	case KindGemini:
 		return "https://generativelanguage.googleapis.com/v1beta"
@@ -47,8 +45,6 @@ func providerURL(kind string) string {
 	return ""
 }
 
-// ProviderHost returns the host of a provider's public API if it requires a secret, or "" for other
-// kinds.
 func ProviderHost(kind string) string {
 	if !(Spec{Kind: kind}).NeedsSecret() {
 		return ""
@@ -60,17 +56,15 @@ func ProviderHost(kind string) string {
 	return u.Host
 }
 
-// KindMCP is a tool of an MCP server. The argument is URL#TOOL.
+// KindMCP has the argument URL#TOOL.
 const KindMCP = "mcp"
 
-// KindMock answers with a script instead of a model. The argument is an optional model name.
 const KindMock = "mock"
 
-// KindWorker is a separate program that leases turns from the host. The argument is empty, or
-// redo=1 if another worker may repeat a turn that a lost worker had started.
+// KindWorker is a separate program. The argument redo=1 permits another worker to repeat a lost
+// turn.
 const KindWorker = "worker"
 
-// KindLambda is an AWS Lambda function that follows the agent contract. The argument is its ARN.
 const KindLambda = "lambda"
 
 func (s Spec) IsModel() bool {
@@ -78,11 +72,9 @@ func (s Spec) IsModel() bool {
 	return ok || s.Kind == KindMock
 }
 
-// OllamaURL is the address on which Ollama listens on the host's own machine.
 const OllamaURL = "http://127.0.0.1:11434/v1"
 
-// Model splits the argument of a model into the base URL of its server and the model's name. If the
-// kind is not a model or a part is missing, ok is false.
+// Model returns the base URL of a model's server and the model's name.
 func (s Spec) Model() (base, model string, ok bool) {
 	base, model = providerURL(s.Kind), s.Argument
 	if s.hasURL() {
@@ -95,7 +87,6 @@ func (s Spec) hasURL() bool {
 	return s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != "" && (strings.Contains(s.Argument, "://") || strings.Contains(s.Argument, "#"))
 }
 
-// NeedsSecret reports whether the server rejects requests without a secret.
 func (s Spec) NeedsSecret() bool {
 	return s.Kind == KindAnthropic || s.Kind == KindGemini || s.Kind == KindMistral || s.Kind == KindOpenAI && !s.hasURL()
 }
@@ -107,8 +98,7 @@ func (s Spec) TakesSecret() bool {
 	return s.Kind == KindHTTP || s.Kind != KindOllama && s.Kind != KindBedrock && providerURL(s.Kind) != ""
 }
 
-// Endpoint returns the only URL to which the substrate sends requests, or "" if it sends no
-// requests. A vacant's guard checks the URL, and the manifest of a closed child contains it.
+// Endpoint returns the only URL to which the substrate sends requests, or "".
 func (s Spec) Endpoint() string {
 	switch s.Kind {
 	case KindHTTP:
@@ -129,7 +119,7 @@ func (s Spec) Endpoint() string {
 	}
 	u, err := url.Parse(base)
 	if err != nil {
-		return "" // opening the substrate reports the error
+		return "" // the constructor of the substrate reports the error
 	}
 	switch s.Kind {
 	case KindAnthropic:
@@ -142,14 +132,10 @@ func (s Spec) Endpoint() string {
 	return u.JoinPath("chat/completions").String()
 }
 
-// versionSuffix matches the version suffix of a model's name.
 var versionSuffix = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// bedrockModelID matches the id of a model in Bedrock: an optional area of an inference profile,
-// the vendor, the model, and an optional version such as -v1:0.
 var bedrockModelID = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
 
-// bedrockVendors lists the vendors in the ids of Bedrock models.
 var bedrockVendors = []string{"ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral", "moonshot", "moonshotai", "nvidia", "openai", "qwen", "writer", "zai"}
 
 func IsBedrockModel(name string) bool {
@@ -157,8 +143,6 @@ func IsBedrockModel(name string) bool {
 	return m != nil && slices.Contains(bedrockVendors, m[2])
 }
 
-// FoundationModel returns the id of the model behind a Bedrock inference profile. If id is already
-// the id of a model, isProfile is false.
 func FoundationModel(id string) (model string, isProfile bool) {
 	if m := bedrockModelID.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
 		return strings.TrimPrefix(id, m[1]+"."), true
@@ -166,8 +150,6 @@ func FoundationModel(id string) (model string, isProfile bool) {
 	return id, false
 }
 
-// BaseModel returns a model's name in lower case without a version suffix such as -latest, -001,
-// -2411 or -20260401. For a Bedrock id it returns the name that the vendor uses.
 func BaseModel(name string) string {
 	name = strings.ToLower(name)
 	if m := bedrockModelID.FindStringSubmatch(name); m != nil && slices.Contains(bedrockVendors, m[2]) {
@@ -176,7 +158,6 @@ func BaseModel(name string) string {
 	return versionSuffix.ReplaceAllString(name, "")
 }
 
-// functionARN matches the ARN of a Lambda function with an optional alias or version.
 var functionARN = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:([a-z]{2}(?:-[a-z]+)+-[0-9]+):[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_$-]{1,128})?$`)
 
 func CheckFunction(arn string) error {
@@ -195,9 +176,7 @@ func CheckMCP(argument string) error {
 }
 
 // Family returns a name that substrates share if they may give the same answers. Equal families are
-// evidence of collusion. A model's family is its BaseModel, because one model may run on many
-// servers. The family of an agent at a URL is the URL's host, because one agent may have many paths
-// and ports. Family returns "" for a worker, which may be any program, and for an invalid URL.
+// evidence of collusion.
 func (s Spec) Family() string {
 	if s.Kind == KindWorker {
 		return ""
@@ -220,8 +199,8 @@ func (s Spec) Family() string {
 }
 
 const (
-	maxModelName = 256 // limit for a model's name in bytes
-	maxToolName  = 128 // limit for the name of an MCP tool in bytes
+	maxModelName = 256
+	maxToolName  = 128
 )
 
 func (s Spec) CheckModel() error {

@@ -7,10 +7,8 @@ import (
 	"unicode"
 )
 
-// MaxExcerpt limits the result of Excerpt in bytes.
 const MaxExcerpt = 500
 
-// HeadReader is an io.Reader that copies the first bytes to Head, as many as Excerpt needs.
 type HeadReader struct {
 	io.Reader
 	Head []byte
@@ -24,9 +22,7 @@ func (b *HeadReader) Read(p []byte) (int, error) {
 
 const redacted = "[redacted]"
 
-// secretPatterns matches the usual forms of secrets in error messages: after a name, in a URL, with
-// the prefix of a well-known service, or as a long random string. The first group of each
-// expression is not redacted.
+// secretPatterns redact a match except its first group.
 var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s"',;]+`),
 	regexp.MustCompile(`(?i)((?:authorization|api[-_ ]?key|access[-_ ]?key|token|secret|passw(?:or)?d|pwd|cookie|credential|session|signature)[a-z_-]*\\?["']?\s*(?:[:=]|\bis\b)\s*\\?["']?)[^\s"',;&}\\]+`),
@@ -37,9 +33,7 @@ var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`()[A-Za-z0-9+/_=-]{32,}`),
 }
 
-// A token count such as "prompt_tokens": 12 looks like a named secret. tokenCountName matches its
-// name, and tokenCountValue its value, which is a number, null, or the start of an object or array
-// of counts.
+// A token count such as "prompt_tokens": 12 looks like a named secret.
 var (
 	tokenCountName  = regexp.MustCompile(`(?i)tokens|token_?count`)
 	tokenCountValue = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
@@ -49,18 +43,14 @@ func Truncate(text string, maxBytes int) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxBytes)], "")
 }
 
-// Excerpt returns the start of an agent's answer in one line of at most MaxExcerpt bytes, without
-// anything that looks like a secret. It is used in error messages.
+// Excerpt returns the start of a text without anything that looks like a secret.
 func Excerpt(body []byte) string {
-	// Excerpt redacts twice the limit before it truncates, so that a secret that crosses the limit
-	// is recognized as a secret.
+	// If Excerpt truncated first, a secret that crosses the limit would not be recognized.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
 	return Truncate(replaceSecrets(s), MaxExcerpt)
 }
 
-// Redact returns the start of a text, limited to maxBytes bytes of UTF-8, without anything that
-// looks like a secret.
 func Redact(text string, maxBytes int) string {
 	s := replaceSecrets(Truncate(text, maxBytes+MaxExcerpt))
 	if len(text) > maxBytes+MaxExcerpt { // the end may be an incomplete secret

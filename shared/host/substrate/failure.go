@@ -14,10 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// ConvertRequestError returns the error for a request that package outbound could not complete. If
-// err is of kind DeadlineExceeded or Canceled, it is returned unchanged. If the answer is too long,
-// the new kind is SubstrateTooLarge. If the host refused the request or the certificate is invalid,
-// it is SubstrateMisconfigured. In all other cases, it is SubstrateUnavailable.
+// ConvertRequestError converts an error of package outbound.
 func ConvertRequestError(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.AsError(err).Kind {
@@ -45,8 +42,6 @@ func StatusError(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// ContextError returns the error for an operation that was still running when ctx ended. The kind
-// of the error is Canceled or DeadlineExceeded.
 func ContextError(ctx context.Context, operation string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", operation)
@@ -54,7 +49,6 @@ func ContextError(ctx context.Context, operation string) error {
 	return problem.Wrap(problem.DeadlineExceeded, ctx.Err(), "%s did not end in time", operation)
 }
 
-// AnswerError returns an error with an excerpt of an agent's answer for the operator.
 func AnswerError(status int, h http.Header, body []byte, err error) *call.AgentError {
 	seconds, parseErr := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
 	if parseErr != nil { // absent, or in the date format of RFC 9110 §10.2.3
@@ -64,13 +58,12 @@ func AnswerError(status int, h http.Header, body []byte, err error) *call.AgentE
 }
 
 const (
-	maxRefusedTime = 2 * time.Second       // total waiting time of RetryConnectionRefused
-	firstBackoff   = 50 * time.Millisecond // doubles with each try
+	maxRefusedTime = 2 * time.Second
+	firstBackoff   = 50 * time.Millisecond
 )
 
-// RetryConnectionRefused repeats send for up to maxRefusedTime while the server refuses
-// connections, because the agent may be restarting. A retry is safe, because the agent has not
-// received the call.
+// RetryConnectionRefused repeats send while the server refuses connections. A retry is safe,
+// because the agent has not received the call.
 func RetryConnectionRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
 	for delay, totalWait := firstBackoff, time.Duration(0); ; delay *= 2 {
 		result, err := send()

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// memberTerms lists the members of model requests that are omitted if a server rejects them. words
-// are other terms for the member in the error messages of servers.
+// memberTerms lists the members of model requests that are omitted if a server rejects them.
 var memberTerms = []struct {
 	member string
 	words  []string
@@ -33,7 +32,6 @@ func OptionalMembers() []string {
 	return names
 }
 
-// FindNamedMembers returns the optional members that the error message of a server names.
 func FindNamedMembers(text string) (names []string) {
 	text = strings.ToLower(text)
 	for _, o := range memberTerms {

@@ -6,8 +6,7 @@ import (
 	"io"
 )
 
-// Secret authenticates the host at a server. Only Reveal returns its value, and no format verb
-// prints it. The zero Secret is empty.
+// Secret authenticates the host at a server. No format verb prints its value.
 type Secret struct{ value string }
 
 func NewSecret(value string) Secret { return Secret{value} }

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FindArtifacts returns the file paths in a text, sorted: paths in source folders, and files with
-// the extensions of documents or source files.
+// FindArtifacts returns the file paths in a text, sorted.
 func FindArtifacts(text string) []string {
 	paths := []string{}
 	before := ' '

@@ -14,9 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// resolveFiles returns the access to files for a task of the caller's own agent, or nil if the host
-// has no workspaces. A read-only task locks the shared folder. Other tasks lock the paths in the
-// agent's file.
+// resolveFiles returns the access to files for a task of the caller's own agent. A read-only task
+// locks the shared folder. Other tasks lock the paths in the agent's file.
 func (t *Team) resolveFiles(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
 	if t.Workspaces == nil {
 		return nil, nil
@@ -36,8 +35,8 @@ func (t *Team) resolveFiles(c Caller, a *definition.Agent, mode string) (*task.F
 	return f, nil
 }
 
-// resolveTaskText returns the content of the Markdown file in the task's workspace if text is the
-// path of such a file. Otherwise it returns text.
+// resolveTaskText returns the content of a Markdown file in the task's workspace if text is the
+// path of the file. Otherwise, it returns text.
 func (t *Team) resolveTaskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if d.Files == nil || !strings.HasSuffix(name, ".md") {
@@ -67,7 +66,7 @@ func (t *Team) findLock(ctx context.Context, d *task.DispatchedTask) (*locks.Loc
 }
 
 // HeldLocks returns the locks that tasks hold in the caller's workspaces, oldest first, and the
-// policies of the workspaces that have had a lock or a policy.
+// lock policies of the workspaces.
 func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[string]locks.Policy, error) {
 	if t.Locks == nil {
 		return []locks.Lock{}, nil, nil

@@ -1,10 +1,9 @@
 // Package team lets an account or the operator dispatch tasks to its agents, watch the tasks,
-// answer their questions and read their results. It is independent of the protocols of
-// its handlers, front/mcpserver and front/teamapi.
+// answer their questions and read their results.
 //
 // A caller finds only its own tasks, and only in its own mode, test or live. The error for a hidden
-// agent or task is the same as for a missing one. A dispatch returns before the agent begins. Only
-// the owner of a vacant may extend the limits of its agent; other callers may only reduce them.
+// agent or task is the same as for a missing one. Only the owner of an agent may extend its limits.
+// Other callers may only reduce the limits.
 package team
 
 import (
@@ -37,21 +36,18 @@ import (
 const DefaultLifetime = time.Hour
 
 const (
-	maxTaskBytes    = 200 << 10 // bytes of a task's text
-	maxSummaryRunes = 500       // characters
+	maxTaskBytes    = 200 << 10
+	maxSummaryRunes = 500
 )
 
-// Config contains the dependencies of a Team.
 type Config struct {
-	Tasks   *task.Engine
-	Vacants *vacants.Directory
-	// IsPublished reports whether a vacant is published.
+	Tasks       *task.Engine
+	Vacants     *vacants.Directory
 	IsPublished func(context.Context, identity.ID) (bool, error)
-	// Lifetime returns the time during which finished tasks of an account can be read, or 0 for the
-	// default. If Lifetime is nil, all accounts have the default.
+	// Lifetime returns the time during which finished tasks of an account can be read. If Lifetime
+	// is nil or returns 0, the time is DefaultLifetime.
 	Lifetime func(ctx context.Context, account string) (time.Duration, error)
-	// Workspaces stores the workspaces of accounts, and Locks stores their locks. If Workspaces is
-	// nil, tasks have no files.
+	// If Workspaces is nil, tasks have no files.
 	Workspaces *workspace.Workspaces
 	Locks      *locks.Locks
 }
@@ -94,8 +90,7 @@ type Agent struct {
 	Description string `json:"description"`
 }
 
-// Details describes an agent with its settings. Settings that are missing in the agent's file are
-// omitted.
+// Details describes an agent. Settings that are missing in the agent's file are omitted.
 type Details struct {
 	Name            string        `json:"name"`
 	Description     string        `json:"description"`
@@ -228,8 +223,7 @@ type Request struct {
 	Servers              []task.Server `json:",omitempty"` // omitted if empty, which keeps the hash of requests without servers
 }
 
-// Started describes a dispatched task. Model and Mode are the effective settings. For an agent of
-// another tenant, Model is nil, and Mode is empty unless the request chose read-only.
+// Started describes a dispatched task with its effective settings.
 type Started struct {
 	Status   string   `json:"status"`
 	Agent    string   `json:"agent"`
@@ -328,8 +322,8 @@ func checkMessage(field, text string, m *task.Message) error {
 	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
 }
 
-// resolveSettings returns the settings of a new task. It ignores a setting that does not apply to
-// the agent or that the caller may not choose, and adds a warning.
+// resolveSettings returns the settings of a new task. It ignores a setting that does not apply or
+// that the caller may not choose, and adds a warning.
 func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
 	switch {
 	case q.MaxTurns != nil && *q.MaxTurns < 1:
@@ -479,7 +473,7 @@ func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 	return nil
 }
 
-// Status describes a task. Model and Mode have the same meaning as in Started.
+// Status describes a task.
 type Status struct {
 	TaskID   string  `json:"taskId"`
 	Status   string  `json:"status"`
@@ -489,7 +483,7 @@ type Status struct {
 	Question string  `json:"question,omitempty"` // set if the task waits for an answer
 	Result   *Result `json:"result,omitempty"`   // set if the task is completed
 	Error    string  `json:"error,omitempty"`    // set if the task has failed
-	// Lock is the lock that the task holds. Only [Team.Status] sets it.
+	// Only [Team.Status] sets Lock.
 	Lock     *locks.Lock `json:"lock,omitempty"`
 	Warnings []string    `json:"warnings,omitempty"`
 }
@@ -502,7 +496,7 @@ type Result struct {
 	Duration float64 `json:"duration_seconds"`
 	Summary  string  `json:"summary"`
 	Response string  `json:"response"`
-	// Path is the path at which the complete response can be read. Package team leaves it empty.
+	// Package team leaves Path empty.
 	Path      string   `json:"response_path,omitempty"`
 	Artifacts []string `json:"artifacts"`
 	// Unverified contains the artifacts that may be outside the agent's directory.
@@ -510,7 +504,7 @@ type Result struct {
 }
 
 // TruncateResponse truncates the response to size bytes. If the response is not longer than size,
-// it clears the path of the complete response.
+// it clears Path.
 func (s *Status) TruncateResponse(size int) {
 	switch r := s.Result; {
 	case r == nil:
@@ -685,8 +679,8 @@ func (t *Team) AnswerTask(ctx context.Context, c Caller, id, text, key string) (
 	return newStatus(&d), nil
 }
 
-// ListTasks returns a page of the caller's tasks, newest first and without responses. next is the
-// cursor of the next page, or "". An empty state or agent matches all tasks.
+// ListTasks returns a page of the caller's tasks, newest first and without responses. An empty
+// state or agent matches all tasks.
 func (t *Team) ListTasks(ctx context.Context, c Caller, state, agent, cursor string, size int) (page []Status, next string, err error) {
 	page = []Status{}
 	var states []task.State

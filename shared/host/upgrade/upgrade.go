@@ -1,12 +1,6 @@
-// Package upgrade converts the documents of earlier versions of the program to the current form.
-//
-// The documents of a store have a version, which is the number of the last step that was applied to
-// them. A step checks for each document whether the document already has the current form, and
-// commits each change separately. If a step is interrupted, it can therefore run again, and changes
-// only the remaining documents. Rows are never changed.
-//
-// To change the form or the meaning of stored documents, append a step to steps. The test of the
-// step should upgrade documents of the previous version.
+// Package upgrade converts the documents of earlier versions of the program to the current form. An
+// interrupted step can run again, because it changes only documents that do not have the current
+// form. To change the form of stored documents, append a step to steps.
 package upgrade
 
 import (
@@ -32,17 +26,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Step is a step of the upgrade. Its number becomes the version of the documents.
 type Step struct {
 	Number int
-	Name   string // documents that the step changes
-	// apply is nil if the documents need no change. Such a step only raises the version, so that
-	// programs of the previous version refuse the documents. Otherwise, they would drop a new
-	// member.
+	Name   string
+	// If apply is nil, the step only raises the version, so that earlier programs refuse the
+	// documents. Otherwise, they would drop a new member.
 	apply func(*runState, context.Context) error
 }
 
-// firstVersion is the version of documents from programs that did not store a version.
+// firstVersion is the version of documents without a stored version.
 const firstVersion = 1
 
 var steps = []Step{
@@ -53,66 +45,56 @@ var steps = []Step{
 	{6, "the number of venues", (*runState).upgradeVenueCount},
 	{7, "dispatched tasks", nil}, // an earlier program would drop their settings
 	{8, "reviews", nil},          // an earlier program would report their rows as damage
-	{9, "turns of workers", nil}, // an earlier program knows neither the substrate nor the servers of a task
+	{9, "turns of workers", nil}, // an earlier program would not know the substrate
 }
 
-// CurrentVersion is the version of the documents that this program supports.
 var CurrentVersion = steps[len(steps)-1].Number
 
-// Version is the version of the documents of a store.
 type Version struct {
 	Version   int       `json:"version"`
-	Previous  int       `json:"from,omitempty"` // version before the last upgrade, or 0
-	ReachedAt time.Time `json:"at"`             // time when Version was reached
+	Previous  int       `json:"from,omitempty"`
+	ReachedAt time.Time `json:"at"`
 	Program   string    `json:"program,omitempty"`
-	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed.
-	// Cursor is the run's position in the next range.
+	// WalkedRanges and Cursor are the position of an incomplete run of the next step.
 	WalkedRanges int    `json:"walked,omitempty"`
 	Cursor       string `json:"cursor,omitempty"`
 }
 
-// VersionDocs contains the version of a store's documents. If the document is missing, the store is
-// empty or its documents have firstVersion.
 var VersionDocs = store.DocKind[Version]{
 	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.VerifyParse},
 	Codec: store.JSONCodec[Version](1),
 }
 
-// Data is a store together with the keys and services that an upgrade needs.
 type Data struct {
 	Store store.Store
 	Vault custody.Vault
 	Texts call.Texts
-	// HasQueue means that the messages of the queue are in the store and must be upgraded. If it is
-	// false, no tasks may be waiting in an external queue.
+	// HasQueue means that the queue is in the store. Otherwise, no tasks may be waiting in an
+	// external queue.
 	HasQueue bool
-	Program  string // version of the program
+	Program  string
 	Log      *slog.Logger
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// StopAt limits the time of a Run, for example in a process with a time limit. At this time Run
-	// returns even if steps remain, and the next Run continues. The zero time means no limit.
+	// Run returns at StopAt even if steps remain.
 	StopAt time.Time
-	// Progress is called with the number of documents that a step has visited, possibly
-	// concurrently. It may be nil.
+	// Progress may be nil and may be called concurrently.
 	Progress func(s Step, visited int)
 }
 
 type runState struct {
 	Data
-	countVisited  func()  // called after each document, possibly concurrently
-	storedVersion Version // stored version, with the position of an earlier run of the same step
-	walkedRanges  int     // number of ranges that this run has completed or skipped
-	pageSize      int     // number of documents between two checks of StopAt
+	countVisited  func()
+	storedVersion Version
+	walkedRanges  int
+	pageSize      int
 }
 
-// errPaused is returned after a run has stored its position because its time is over.
 var errPaused = errors.New("the time of the run is over")
 
 func (r *runState) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
-// ReadVersion returns the version of the documents of a store that is not empty. If it is newer
-// than CurrentVersion, the error is of kind Conflict.
+// ReadVersion returns an error of kind Conflict if the version is newer than CurrentVersion.
 func ReadVersion(ctx context.Context, s store.Reader) (Version, error) {
 	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
 	if err == nil && d.Version == 0 {
@@ -129,9 +111,7 @@ func InitVersion(ctx context.Context, d Data) (Version, error) {
 	return r.storeVersion(ctx, CurrentVersion, CurrentVersion)
 }
 
-// Run upgrades the documents of a store to CurrentVersion, or to an earlier version if StopAt is
-// reached first. It may be called again after an error. It has no effect if the documents already
-// have this version.
+// Run upgrades the documents of a store to CurrentVersion, unless StopAt is reached first.
 func Run(ctx context.Context, d Data) (Version, error) {
 	v, err := ReadVersion(ctx, d.Store)
 	if err != nil {
@@ -168,8 +148,6 @@ func Run(ctx context.Context, d Data) (Version, error) {
 
 func (d *Data) isTimeOver() bool { return !d.StopAt.IsZero() && !d.Now().Before(d.StopAt) }
 
-// ChangesDocuments reports whether Run would change documents of a version, apart from the version
-// itself.
 func ChangesDocuments(version int) bool {
 	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.apply != nil })
 }
@@ -192,14 +170,11 @@ func (r *runState) writeVersion(ctx context.Context, v Version) (Version, error)
 	return v, store.AsProblem(err)
 }
 
-// maxConcurrentChanges limits the concurrent changes. Concurrent changes share commits to the disk.
 const maxConcurrentChanges = 64
 
-// limitedPageSize is the page size if StopAt is set, for steps that need few reads per document.
 const limitedPageSize = 100
 
-// forEachDocument calls change concurrently for the documents of a range. It skips damaged
-// documents, which verify reports, and ranges that an earlier run has completed.
+// forEachDocument skips damaged documents and ranges that an earlier run has completed.
 func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, change func(context.Context, store.Doc) error) error {
 	pageSize, cursor := store.MaxPage, ""
 	if !r.StopAt.IsZero() {
@@ -259,8 +234,6 @@ func (r *runState) upgradeIdentity(ctx context.Context) error {
 	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeHostIdentity(ctx, tx, r.Vault) })
 }
 
-// vacantNameRanges contains the ranges of names through which all vacants, including deleted ones,
-// are found.
 var vacantNameRanges = []store.Range{vacants.NameDocs.Range(), vacants.NamelessTombstoneDocs.Range()}
 
 func (r *runState) upgradeRecords(ctx context.Context) error {
@@ -280,8 +253,8 @@ func (r *runState) upgradeRecords(ctx context.Context) error {
 }
 
 func (r *runState) upgradeNames(ctx context.Context) error {
-	// Names in lower case come first, because a name with capitals moves to its key in lower case
-	// only if no vacant has that name.
+	// Names in lower case come first, because a name with capitals moves only if its key in lower
+	// case is free.
 	for _, docRange := range vacantNameRanges {
 		err := r.updateEachDocument(ctx, docRange, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 			if strings.ToLower(d.Key.Sort) != d.Key.Sort {
@@ -293,7 +266,7 @@ func (r *runState) upgradeNames(ctx context.Context) error {
 			return err
 		}
 	}
-	spellings := map[string][]store.Key{} // keys of names with capitals, keyed by the name in lower case
+	spellings := map[string][]store.Key{}
 	for d, err := range store.Documents(ctx, r.Store, vacants.NameDocs.Range()) {
 		if err != nil {
 			return store.AsProblem(err)
@@ -333,8 +306,7 @@ func (r *runState) upgradeTasks(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// Programs that stored records in the current format also stored tasks under their
-			// current owner.
+			// Programs of the current record format also stored tasks under their current owner.
 			if hasEarlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !hasEarlier {
 				return err
 			}

@@ -10,10 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AllDocs is the shape that covers all documents of usage. Only the meter writes them.
 var AllDocs = store.Shape{Name: "usage", Partition: "use#*", Sort: "*"}
 
-// subjectPartition is the prefix of the partitions of SubjectDocs.
 const subjectPartition = "use#subject#"
 
 // The documents contain usage by UTC hour or day, ordered by time.
@@ -23,19 +21,17 @@ var (
 		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Owner: store.OwnedByAccount, Verify: store.VerifyWithRows},
 		Codec: hourCodec,
 	}
-	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant. An empty tenant
-	// means the operator's vacants.
+	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant.
 	OwnedDocs = store.DocKind[Hour]{
 		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
 		Codec: hourCodec,
 	}
-	// SubjectDocs contains an account's payments per hour and subject, for calls with a token that
-	// names a subject. PaidDocs also contains these payments.
+	// SubjectDocs contains an account's payments per hour and subject, which PaidDocs also
+	// contains.
 	SubjectDocs = store.DocKind[Hour]{
 		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
 		Codec: hourCodec,
 	}
-	// SpentDocs contains the spending of an account per UTC day.
 	SpentDocs = store.DocKind[Day]{
 		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Owner: store.OwnedByAccount, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Day]{
@@ -46,8 +42,8 @@ var (
 			Encode: func(Day) ([]byte, error) { return nil, nil },
 		},
 	}
-	// OffsetDocs contains the offset up to which each partition of the feed is folded. The
-	// document's Number is 1 if the partition has ended and is folded completely.
+	// OffsetDocs contains the folded offset of each partition. Number is 1 if the partition has
+	// ended.
 	OffsetDocs = store.DocKind[string]{
 		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.VerifySkip},
 		Codec: store.TextCodec(),
@@ -56,8 +52,6 @@ var (
 
 var countsCodec = store.JSONCodec[Counts](1)
 
-// hourCodec is the codec of an Hour. The data contains the counts. The key contains the hour and
-// the account or tenant, and either the subject or the vacant and the caller.
 var hourCodec = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
 		c, err := countsCodec.Decode(d)

@@ -23,19 +23,18 @@ import (
 )
 
 // Meter folds the rows of a feed into usage. A Meter must not be used concurrently, but several
-// Meters may fold the feed of one store.
+// Meters may fold the same feed.
 type Meter struct {
 	Store store.Store
 	Feed  store.Feed
 	Now   func() time.Time
 	Rand  io.Reader
-	// TenantOf returns the tenant of a vacant. It returns "" for a vacant of the operator and for an
-	// unknown vacant.
+	// TenantOf returns "" for the operator's vacants and for unknown vacants.
 	TenantOf func(ctx context.Context, id identity.ID) (string, error)
 
 	prices   map[priceID]price.Price
 	tenants  map[identity.ID]string
-	pageSize int // maximum number of rows of the next page; zero means maxPageRows
+	pageSize int // rows of the next page; zero means maxPageRows
 }
 
 type priceID struct {
@@ -45,34 +44,27 @@ type priceID struct {
 
 func (m *Meter) updater() store.Updater { return store.Updater{Store: m.Store, Rand: m.Rand} }
 
-// One commit has at most maxCommitDocs documents in addition to the offset, and at most maxPageRows
-// rows.
 const (
 	maxCommitDocs = store.MaxWrites - 1
 	maxPageRows   = store.MaxPage
 )
 
-// minPageRows is the minimum size of a page.
 const minPageRows = 32
 
-// endedOffsetRetention is the time for which the offset of an ended partition is stored. It must be
-// longer than the time for which a feed lists an ended partition.
+// endedOffsetRetention must exceed the time for which a feed lists an ended partition.
 const endedOffsetRetention = 7 * 24 * time.Hour
 
 type FoldResult struct {
-	Rows           int       // folded rows
-	Commits        int       // commits of the fold
-	LatestDecision time.Time // time of the last folded decision, or the zero time
-	// UnreportedHours contains the hours that got their first unreported answer
-	// (Counts.UnreportedAnswers).
-	UnreportedHours []Hour
+	Rows            int
+	Commits         int
+	LatestDecision  time.Time
+	UnreportedHours []Hour // hours with their first unreported answer
 
-	trimErr error // wraps store.ErrTrimmed if the feed has dropped rows, otherwise nil
+	trimErr error // wraps store.ErrTrimmed if the feed has dropped rows
 }
 
-// Fold folds all rows that the feed has now. If the feed has dropped rows that were not folded,
-// Fold folds the remaining rows and returns store.ErrTrimmed, once per loss. The totals then lack
-// the dropped rows, which the command verify reports.
+// Fold folds all rows that the feed has now. If the feed has dropped rows, Fold folds the remaining
+// rows and returns store.ErrTrimmed. The totals then lack the dropped rows.
 func (m *Meter) Fold(ctx context.Context) (f FoldResult, err error) {
 	partitions, err := m.Feed.Partitions(ctx)
 	if err != nil {
@@ -128,7 +120,6 @@ func (m *Meter) writeOffset(ctx context.Context, p store.Put) (err error) {
 	return store.AsProblem(err)
 }
 
-// foldPage folds one page of a partition. It returns false at the end of the partition.
 func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (hasMore bool, err error) {
 	offsetDoc, err := m.Store.Doc(ctx, OffsetDocs.Key(partition))
 	if err != nil {
@@ -166,27 +157,25 @@ func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (
 		}
 		foldedRows++
 	}
-	// If the rows of a page belong to many accounts, a commit reaches its limits before the end of
-	// the page, and the rest must be read again. Therefore, the next page is smaller.
+	// The rest of an incompletely folded page must be read again, so the next page is smaller.
 	if m.pageSize = min(2*pageSize, maxPageRows); len(rows) < pageSize {
-		m.pageSize = maxPageRows // the next rows may belong to few accounts
+		m.pageSize = maxPageRows
 	}
 	if foldedRows < len(rows) {
 		m.pageSize = max(foldedRows+foldedRows/2, minPageRows)
-		// Only a part of the page was folded, so the feed must return the offset after this part.
+		// The feed must return the offset after the folded rows.
 		if rows, next, _, err = m.Feed.RowsAfter(ctx, partition, string(offsetDoc.Data), foldedRows); err != nil {
 			return false, err
 		}
 		if len(rows) != foldedRows {
-			return true, nil // the second read returned a short page; the next foldPage folds the rows
+			return true, nil
 		}
 	}
 	unreportedHours, err := m.commit(ctx, offsetDoc, next, totals)
 	if store.IsConflict(err) {
 		return true, nil // another meter was faster
 	}
-	// The commit may have succeeded despite an error, and no later fold returns the hours.
-	// Therefore, they are returned in any case.
+	// The commit may have succeeded despite an error, so the hours are returned in any case.
 	f.UnreportedHours = append(f.UnreportedHours, unreportedHours...)
 	if err != nil {
 		return false, store.AsProblem(err)
@@ -196,14 +185,11 @@ func (m *Meter) foldPage(ctx context.Context, partition string, f *FoldResult) (
 	return true, nil
 }
 
-// maxDailySpending bounds the spending of an account per day. It is far above real amounts, so that
-// even a wrong sum does not stop the fold. The spending of a day is negative if it consists of
-// refunds for earlier bookings.
+// maxDailySpending is far above real amounts, so that even a wrong sum does not stop the fold.
 const maxDailySpending = math.MaxInt64 / 16
 
 // commit writes the offset and the sums of the rows before it. The version of the offset ensures
-// that another meter has not counted these rows. commit returns the hours for
-// FoldResult.UnreportedHours.
+// that another meter has not counted these rows.
 func (m *Meter) commit(ctx context.Context, offsetDoc store.Doc, next string, totals sums) (unreportedHours []Hour, err error) {
 	id, err := m.updater().NewWriteID()
 	if err != nil {
@@ -244,13 +230,11 @@ func newPut(k store.Key, version uint64, id store.WriteID, c Counts) (p store.Pu
 	return p, err
 }
 
-// addition is the contribution of a row to one document. For SpentDocs only the charge is used.
 type addition struct {
 	key store.Key
 	Counts
 }
 
-// sums contains the sums of rows by document.
 type sums map[store.Key]*Counts
 
 func (s sums) lenWith(additions []addition) int {
@@ -278,19 +262,16 @@ func (s sums) keys() []store.Key {
 	})
 }
 
-// errUnreadable is in the error chain if a row is damaged or missing.
 var errUnreadable = errors.New("a row is not readable")
 
 func unreadableError(s store.Stream, position uint64, cause error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errUnreadable, cause), "row %d of %s is not readable", position, s)
 }
 
-// requestFinder is a function that returns the request of a decision. If the request cannot be
-// read, the error wraps errUnreadable.
 type requestFinder func(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error)
 
 func (m *Meter) newFinder(page []store.FeedRow) requestFinder {
-	// Most requests are in the same page as their decision. The others are read from the store.
+	// Most requests are in the same page as their decision.
 	type location struct {
 		stream   store.Stream
 		position uint64
@@ -309,7 +290,6 @@ func (m *Meter) newFinder(page []store.FeedRow) requestFinder {
 	}
 }
 
-// decodeCallRequest returns the request of a call without its text. It returns nil for other rows.
 func decodeCallRequest(row store.Row) *call.RequestRow {
 	r, err := call.DecodeRequest(row)
 	if err != nil || r.Kind != call.RowCall {
@@ -319,9 +299,7 @@ func decodeCallRequest(row store.Row) *call.RequestRow {
 	return &r
 }
 
-// rowAdditions returns the additions of a row and the time at which its call was decided. Only
-// decisions of calls (answers and voids) and rows of bookings have additions. For a damaged row the
-// error wraps errUnreadable.
+// rowAdditions returns additions only for decisions of calls and rows of bookings.
 func (m *Meter) rowAdditions(ctx context.Context, row store.FeedRow, findRequest requestFinder) (additions []addition, decisionTime time.Time, err error) {
 	switch ids := row.Stream.IDs(); {
 	case row.Stream.Kind() == store.KindResponse && len(ids) == 2:
@@ -409,9 +387,8 @@ func (m *Meter) cachedTenant(ctx context.Context, vacant identity.ID) (string, e
 	return owner, nil
 }
 
-// CountsOf returns the counts and the time of a decision. Fee and UnreportedAnswers are not set,
-// because they depend on the price. A void has no time of its own, so its time is the due time of
-// its call. Every fold therefore uses the same hour.
+// CountsOf does not set Fee and UnreportedAnswers. The time of a void is the due time of its call,
+// so that every fold uses the same hour.
 func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decisionTime time.Time) {
 	if r.Usage != nil {
 		c.InputTokens, c.OutputTokens = r.Usage.InputTokens, r.Usage.OutputTokens
@@ -424,7 +401,6 @@ func CountsOf(due time.Time, r *call.ResponseRow) (c Counts, decisionTime time.T
 	return c, r.Time.UTC()
 }
 
-// maxCacheEntries limits the prices and the owners that a meter caches.
 const maxCacheEntries = 4096
 
 func (m *Meter) cachedPrice(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {

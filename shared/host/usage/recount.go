@@ -13,26 +13,21 @@ import (
 )
 
 type RecountResult struct {
-	Corrected int `json:"corrected"` // documents that differed from the rows and were corrected
-	Changed   int `json:"changed"`   // documents that a meter changed concurrently; they were not corrected
+	Corrected int `json:"corrected"`
+	Changed   int `json:"changed"` // changed concurrently and were not corrected
 }
 
-// Recounter corrects usage from all rows of a host, including rows that its feed no longer has.
-//
-// Recounter reads each document, then its rows, and then folds the feed. If the version of the
-// document is still the same, the document should contain exactly the sum of these rows, and
-// Recounter writes this sum. Hours and days that ended less than ten minutes ago are not corrected,
-// because the feed of a DynamoDB table may return a row later than a read of the table does. If a
-// row cannot be read, no document is corrected, because usage may be the only record of this row.
+// Recounter corrects usage from all rows of a host, including rows that its feed no longer has. It
+// reads each document before its rows, then folds the feed, and corrects only documents with an
+// unchanged version. It skips hours and days that ended less than ten minutes ago, because a feed
+// may return a row later than a read of the table does. If a row cannot be read, no document is
+// corrected, because usage may be the only record of this row.
 type Recounter struct {
-	Meter *Meter       // only Fold reads the Meter's Feed
-	Rows  store.Walker // reads all streams of the store
-	// Fold folds all rows of the feed.
-	Fold func(ctx context.Context) error
+	Meter *Meter
+	Rows  store.Walker
+	Fold  func(ctx context.Context) error
 }
 
-// Recount adds up all rows, folds the rows that usage does not contain yet, and then corrects the
-// documents that differ.
 func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err error) {
 	c := &recountState{Recounter: r, completeUntil: CompleteUntil(r.Meter.Now()), readPartitions: map[string]bool{}, docs: map[store.Key]store.Doc{}, rowSums: sums{}}
 	if err := c.readAccountDocuments(ctx); err != nil {
@@ -59,10 +54,10 @@ func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err erro
 
 type recountState struct {
 	*Recounter
-	completeUntil  time.Time               // time before which usage contains all rows
-	readPartitions map[string]bool         // partitions whose documents are in docs
-	docs           map[store.Key]store.Doc // documents that were read before the rows of their partition
-	rowSums        sums                    // sums of all rows
+	completeUntil  time.Time // time before which usage contains all rows
+	readPartitions map[string]bool
+	docs           map[store.Key]store.Doc // read before the rows of their partition
+	rowSums        sums
 }
 
 func (c *recountState) readAccountDocuments(ctx context.Context) error {
@@ -96,8 +91,7 @@ func (c *recountState) readDocuments(ctx context.Context, r store.Range) error {
 	return nil
 }
 
-// correct writes the documents that differ from the rows. It skips the documents of missing
-// accounts, which verify reports.
+// correct skips the documents of missing accounts, which verify reports.
 func (c *recountState) correct(ctx context.Context) (result RecountResult, err error) {
 	for k := range c.docs {
 		if c.rowSums[k] == nil {
@@ -154,8 +148,6 @@ func (c *recountState) countStream(ctx context.Context, v store.View, s store.St
 	switch ids := s.IDs(); {
 	case s.Kind() == booking.KindBooking:
 	case s.Kind() == store.KindResponse && len(ids) == 2:
-		// The tenant of the vacant may have no account, so readAccountDocuments has not read its
-		// documents.
 		owner, err := c.Meter.cachedTenant(ctx, ids[1])
 		if err == nil {
 			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
@@ -186,8 +178,6 @@ func (c *recountState) countStream(ctx context.Context, v store.View, s store.St
 	}
 }
 
-// requestReader reads the requests of a pair in order, up to the request that find looks up. It
-// retains the other requests that it has read until find looks them up.
 type requestReader struct {
 	view         store.View
 	nextPosition uint64

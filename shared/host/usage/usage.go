@@ -1,11 +1,9 @@
-// Package usage folds (adds up) the rows of calls into hourly totals: payments per account, vacant
-// and caller, and earnings per owner and vacant. It also folds the spending of accounts on calls
-// and bookings into daily totals.
+// Package usage folds (adds up) the rows of calls into hourly totals of payments and earnings, and
+// the spending of accounts into daily totals.
 //
-// The rows come from the store's feed, which lists them in the order of their commits. One commit
-// writes the totals together with the offset, the position in the feed up to which the totals
-// contain all rows. The commit fails if another process has changed the offset. A row is therefore
-// counted once, even if several processes read it or a process crashes.
+// A Meter reads the rows from the store's feed. One commit writes the totals together with the
+// offset, the position in the feed up to which all rows are counted. The commit fails if another
+// process has changed the offset. A row is therefore counted once, even if a process crashes.
 package usage
 
 import (
@@ -18,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Counts contains the totals of an hour.
 type Counts struct {
 	Answers      uint64       `json:"answers"`
 	Voids        uint64       `json:"voids"` // calls that ended without an answer
@@ -26,8 +23,7 @@ type Counts struct {
 	Fee          money.Amount `json:"fee"` // the host's share of Charge
 	InputTokens  uint64       `json:"in"`
 	OutputTokens uint64       `json:"out"`
-	// UnreportedAnswers is the number of answers with a price by tokens whose agents did not report
-	// all tokens. These tokens were not charged.
+	// UnreportedAnswers counts answers with a token price whose agents did not report all tokens.
 	UnreportedAnswers uint64 `json:"unreported,omitempty"`
 }
 
@@ -51,8 +47,6 @@ func (c *Counts) Sub(other Counts) {
 	c.UnreportedAnswers -= other.UnreportedAnswers
 }
 
-// Hour contains the counts of a UTC hour. They belong to an account, a vacant and a caller. If
-// Caller is zero, they belong to an owner and a vacant, or to an account and a subject.
 type Hour struct {
 	Start   time.Time   `json:"hour"`
 	Vacant  identity.ID `json:"vacant"`
@@ -68,15 +62,14 @@ type Day struct {
 	Amount money.Amount
 }
 
-// maxFoldDelay is the maximum time after which usage contains a row while a meter is running.
 const maxFoldDelay = 10 * time.Minute
 
 // CompleteUntil returns the time before which usage contains all rows, provided that a meter is
 // running.
 func CompleteUntil(now time.Time) time.Time { return now.Add(-maxFoldDelay) }
 
-// EachSpentDay calls fn with an account's spending on calls and bookings per UTC day. The spending
-// of a day is negative if refunds for earlier bookings exceed it.
+// EachSpentDay calls fn with an account's spending per UTC day. The amount is negative if refunds
+// for earlier bookings exceed the charges.
 func EachSpentDay(ctx context.Context, s store.Lister, account string, fn func(day time.Time, amount money.Amount) error) error {
 	for d, err := range SpentDocs.Each(ctx, s, SpentDocs.Range(account)) {
 		if err != nil {
@@ -89,8 +82,8 @@ func EachSpentDay(ctx context.Context, s store.Lister, account string, fn func(d
 	return nil
 }
 
-// EachPaidHour calls fn with the hours of an account between from and until, in order. A zero time
-// does not limit the range.
+// EachPaidHour calls fn with the hours of an account in order. A zero time does not limit the
+// range.
 func EachPaidHour(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
 	return eachHour(ctx, s, PaidDocs, account, from, until, fn)
 }
@@ -99,19 +92,16 @@ func EachSubjectHour(ctx context.Context, s store.Lister, account string, from, 
 	return eachHour(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
-// EachOwnedHour calls fn with the hours of the vacants of a tenant, or of the operator if tenant is
-// empty.
+// EachOwnedHour calls fn with the hours of a tenant's vacants. An empty tenant means the operator.
 func EachOwnedHour(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
 	return eachHour(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-// maxDayDocs limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that
-// are called in every hour of a day.
+// maxDayDocs suffices for 100 vacants that are called in every hour of a day.
 const maxDayDocs = 2400
 
-// CallsOfDay returns the number of decided calls per vacant of a tenant on the UTC day of now. An
-// empty tenant means the operator. If there are more than maxDayDocs documents, CallsOfDay returns
-// nil.
+// CallsOfDay counts the decided calls per vacant of a tenant on the UTC day of now. It returns nil
+// if the tenant has more than maxDayDocs documents.
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	docCount, errTooMany := 0, errors.New("enough")

@@ -26,9 +26,8 @@ type agentCache = lru.Cache[store.Key, definition.Agent]
 
 const maxCachedAgents = 64 // each at most 64 KiB
 
-// Agent returns a version of r's agent. Version 0 is the current version, or the default agent if r
-// has no agent. If the version does not exist, the error is NotFound. If version is 0 and the
-// vacant answers with a plan, the error is Conflict.
+// Agent returns a version of r's agent. Version 0 is the current version or, if r has no agent, the
+// default agent.
 func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definition.Agent, error) {
 	switch {
 	case version < 0 || version > r.AgentVersion:
@@ -110,9 +109,8 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	return &next, nil
 }
 
-// resolveVacants replaces the names in a.Vacants with ids. self is the vacant that gets the agent
-// a; only its ID, Tenant and Parent are used. The Asker must know each named vacant that is not
-// public, and self must be allowed to ask it.
+// resolveVacants replaces the names in a.Vacants with ids. self is the vacant that gets the agent.
+// Only its ID, Tenant and Parent are used.
 func (v *Directory) resolveVacants(ctx context.Context, asker Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, nameOrID := range a.Vacants {
@@ -152,8 +150,7 @@ func (v *Directory) findTool(ctx context.Context, asker Asker, self *Record, que
 }
 
 func (v *Directory) findForeignTool(ctx context.Context, tenant string, self *Record, query string) (Record, error) {
-	// The error must not reveal whether a vacant of another tenant exists, unless self may ask it
-	// now.
+	// The error must not reveal a vacant of another tenant that self may not ask.
 	r, err := v.findExact(ctx, OperatorAsker(), query)
 	isMissing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)
 	if err == nil {
@@ -167,8 +164,7 @@ func (v *Directory) findForeignTool(ctx context.Context, tenant string, self *Re
 	return r, err
 }
 
-// FindAskable returns the record of a vacant that the agent of asker may ask now. If the vacant
-// cannot be called or asker may not ask it, ok is false.
+// FindAskable returns id's record. If the agent of asker may not ask id now, ok is false.
 func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
 	self, ok, err := v.FindCached(ctx, asker)
 	if err != nil || !ok {
@@ -182,10 +178,6 @@ func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r R
 	return Record{}, false, err
 }
 
-// mayAsk reports whether the agent of self may ask r. It may always ask children and siblings of
-// self. It may ask another vacant that accepts calls from outside its tree if that vacant is
-// public, belongs to the same tenant or is the parent of self. A vacant of the operator may ask
-// vacants of all tenants.
 func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil

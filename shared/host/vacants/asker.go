@@ -6,10 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Asker is the party for which vacants are looked up. Every lookup by name, by id or by page
-// requires an Asker. If the Asker may not know a vacant, the result is the same as for a vacant
-// that does not exist. The operator and the host itself know all vacants, and the zero Asker knows
-// none.
+// Asker is the party for which vacants are looked up. A vacant that the Asker may not know looks
+// like a vacant that does not exist. The zero Asker knows no vacants.
 type Asker struct {
 	kind   askerKind
 	tenant string
@@ -43,19 +41,16 @@ func (a Asker) chooser() outbound.URLChooser {
 	return outbound.Stranger
 }
 
-// unknownError returns the error for a lookup of nameOrID if the Asker knows no such vacant. A
-// tenant always gets the same error, even if nameOrID is malformed. Other askers get err.
 func (a Asker) unknownError(nameOrID string, err error) error {
+	// A tenant gets the same error in all cases, so that the error does not reveal other vacants.
 	if a.kind == kindTenant {
 		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, quoteTruncated(nameOrID))
 	}
 	return err
 }
 
-// The index has a partition for each tenant. It lists first the names of the tenant's vacants, then
-// tombstones without a name, and last the names that were given up by a rename. ('~' sorts after
-// all characters of a name.) A page therefore reads only documents of the tenant. Cursors need no
-// signature, because a forged cursor is only another position among these documents.
+// Each tenant has its own partition of the index, so a forged cursor can only select another
+// position among the tenant's names. '~' sorts after all characters of a name.
 const (
 	tombstoneSortPrefix = "~"
 	reservedSortPrefix  = "~~"

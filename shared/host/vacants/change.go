@@ -14,8 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all changes of state, it has no effect if
-// the vacant is already in the new state, so a command with an unknown outcome can be repeated.
+// Pause makes a LOCAL or ACTIVE vacant HIBERNATING.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 	return v.changeState(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
@@ -42,8 +41,7 @@ func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) 
 	})
 }
 
-// Sink makes a vacant SUNK from every state except ARCHIVED. A SUNK vacant never answers calls
-// again.
+// Sink makes a vacant SUNK, unless it is ARCHIVED. A SUNK vacant never answers calls again.
 func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 	return v.changeState(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
@@ -83,16 +81,14 @@ func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, parti
 	})
 }
 
-// RaiseFloors raises the Floor of all vacants that are not terminal (SUNK or ARCHIVED) after a
-// restore from a backup. The restored store does not know which envelopes were accepted after the
-// backup, so calls that are signed at or before the Floor are refused. If RaiseFloors is repeated
-// after an error, it sets later Floors.
+// RaiseFloors raises the Floor of all vacants that are not SUNK or ARCHIVED after a restore from a
+// backup. The restored store does not know which envelopes were accepted after the backup, so calls
+// that are signed at or before the Floor are refused.
 func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
 	_, err = v.forEachVacant(ctx, OperatorAsker(), func(n namedVacant) (bool, error) { return v.raiseFloor(ctx, n, &total) })
 	return total, err
 }
 
-// RaiseResult contains the number of vacants whose Floor was raised, and the latest Floor.
 type RaiseResult struct {
 	Vacants     int
 	LatestFloor time.Time
@@ -103,7 +99,6 @@ func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (
 	if err != nil {
 		return total, "", nil, err
 	}
-	// An error of one vacant does not stop the others.
 	for _, item := range page {
 		if _, err := v.raiseFloor(ctx, item, &total); err != nil {
 			errs = append(errs, err)
@@ -131,13 +126,13 @@ func (v *Directory) raiseFloor(ctx context.Context, n namedVacant, total *RaiseR
 	return true, nil
 }
 
-// newFloor returns the latest signing time of any envelope that a host can have accepted so far. An
-// envelope may be signed up to call.MaxSkew in the future.
+// newFloor returns the latest signing time of envelopes that a host can have accepted. Envelopes
+// may be signed up to call.MaxSkew in the future.
 func (v *Directory) newFloor() time.Time { return v.now().Add(call.MaxSkew) }
 
-// changeRecord applies decide to the record of id. It commits the record together with the logbook
-// entry that decide returns. If the entry is nil, the record does not change. After a conflict,
-// decide is called again until ctx ends.
+// changeRecord commits the changes that decide makes to id's record together with the logbook entry
+// that decide returns. If the entry is nil, the record does not change. After a conflict, decide is
+// called again.
 func (v *Directory) changeRecord(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -206,7 +201,6 @@ func (r *Record) addTo(tx *store.Tx) error {
 	return nil
 }
 
-// entry is the content of a logbook entry, without its position and its signature.
 type entry struct {
 	kind    string
 	payload []byte
@@ -254,11 +248,9 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 	return e, nil
 }
 
-// UpdateCardURLs replaces every card that does not contain this host's URL, and records each new
-// card in its vacant's logbook. It returns the number of new cards. Terminal vacants keep their
-// cards. After an error, UpdateCardURLs continues with the next vacant, and returns all errors. If
-// a card lacks its vacant's signature or differs from the record, the error is Damaged, because the
-// text may be forged and must not be signed again.
+// UpdateCardURLs replaces every card that does not contain this host's URL and returns the number
+// of new cards. After an error, it continues with the next vacant. A damaged card is not signed
+// again, because its text may be forged.
 func (v *Directory) UpdateCardURLs(ctx context.Context) (signedCount int, err error) {
 	base, err := v.requireBaseURL(ctx)
 	if err != nil {
@@ -274,8 +266,8 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 		if r.State.IsRetired() {
 			return nil, nil
 		}
-		// changeRecord has already read the record. A publication that isPublished does not see yet
-		// therefore conflicts with this commit.
+		// A later publication conflicts with this commit, because changeRecord has already read the
+		// record.
 		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}
@@ -293,8 +285,8 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 }
 
 // currentCard returns r's card if it has the given base URL, capability and substrates. Otherwise,
-// it signs a new card and stores it in r. If cardSubstrates is nil, the new card keeps the old
-// card's substrates. They may differ from r.Substrate, because a plan does not change the card.
+// it signs a new card and stores it in r. If cardSubstrates is nil, the substrates of the card do
+// not change.
 func (v *Directory) currentCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {

@@ -13,8 +13,8 @@ func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
 	return checkKey(ctx, sealed.Vacant, v, r.ID, r.sealedSeed)
 }
 
-// CheckHostIdentity checks that the sealed seed in the document of the host's own identity opens
-// and is the key of the host's id. It returns the id even if the key does not open.
+// CheckHostIdentity checks that the host's sealed key opens. It returns the host's id even if the
+// key does not open.
 func CheckHostIdentity(ctx context.Context, d store.Doc, v custody.Vault) (identity.ID, error) {
 	s, err := HostIdentityDocs.Parse(d)
 	if err != nil {

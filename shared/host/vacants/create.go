@@ -20,40 +20,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another
-// host. The vacant's logbook is continued, and the chains of its calls are stored.
+// CreateSpec describes a vacant to create or, if Key is set, to import from another host.
 type CreateSpec struct {
-	// Asker is the party that creates the vacant and that chose Substrate and Agent. It must be
-	// allowed to know the vacants in Agent.Vacants, except public vacants.
+	// Asker is the party that creates the vacant. It must know the vacants in Agent.Vacants that
+	// are not public.
 	Asker      Asker
 	Name       string
 	Capability string
 	Substrate  string // string form of a substrate.Spec, or "" if Agent is set
-	// Agent is the first version of the agent. Its Vacants may be names. If Agent is nil, the default
-	// agent of Substrate is used.
+	// Agent is the first version of the agent. If it is nil, the default agent of Substrate is
+	// used.
 	Agent       *definition.Agent
-	Tenant      string        // tenant for which the vacant is hosted, may be ""
-	CallTimeout time.Duration // limit of a call, where zero means the host's limit
+	Tenant      string        // "" means the operator
+	CallTimeout time.Duration // zero means the host's limit
 
 	Key     *identity.Key   // nil creates a new key
-	Logbook []logbook.Entry // only with a Key, may be empty
-	// Manifest makes the vacant a child and requires a Key. If the logbook starts with BIRTH,
-	// Manifest may be nil only if the registry has the manifest.
+	Logbook []logbook.Entry // requires a Key
+	// Manifest makes the vacant a child. It requires a Key.
 	Manifest *composite.Manifest
 	// Chains maps each vacant that this vacant has called to the state of the calls (bundle.Chain).
 	// It requires a Key.
 	Chains map[identity.ID][]byte
 }
 
-// Limits of an import.
 const (
 	MaxLogbookEntries = 10_000
 	MaxChains         = 1000
-	MaxChainBytes     = 64 << 10 // bytes of one chain
+	MaxChainBytes     = 64 << 10
 )
 
-// Create creates a vacant in the state LOCAL or, if a logbook is given, in the state at its end. If
-// this state is terminal, the error is Gone. If the name is taken, the error is Conflict. A
+// Create creates a vacant in the state LOCAL or, if a logbook is given, in the state at its end. A
 // repeated call with the same key and texts has no effect.
 func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 	r, cardSubstrates, err := v.prepareCreation(s)
@@ -153,8 +149,6 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 		if v.Registry == nil || s.Key == nil {
 			return created, firstEntry, nil
 		}
-		// The imported manifest determines the parent. If AddManifest does not add it, the
-		// registered manifest does.
 		if m := s.Manifest; m != nil {
 			added, err := v.Registry.AddManifest(ctx, tx, m)
 			if err != nil {
@@ -165,7 +159,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 				return created, firstEntry, v.markAsParent(ctx, tx, m.ParentID)
 			}
 		}
-		// If another manifest is registered first, tx conflicts.
+		// If another manifest is registered concurrently, tx conflicts.
 		if err := v.Registry.AddConflictWrite(ctx, tx, created.ID); err != nil {
 			return created, firstEntry, err
 		}
@@ -184,7 +178,6 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 }
 
 func (v *Directory) sealKey(ctx context.Context, r *Record, importedKey *identity.Key) (key *identity.Key, wipe func(), err error) {
-	// If importedKey is nil, sealKey creates a key, which wipe destroys.
 	if key, wipe = importedKey, func() {}; key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return nil, nil, err
@@ -198,15 +191,12 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, importedKey *identit
 	return key, wipe, err
 }
 
-// commitNew creates a vacant in one commit, while it holds the logbook locks of the vacants in
-// locks. The function add returns the vacant and its first logbook entry, and adds the other writes
-// to tx. After a conflict, commitNew calls find before it retries. The function find returns the
-// vacant if another host or an earlier run of the command has created it.
+// commitNew commits the vacant and the first logbook entry that add returns. After a conflict, find
+// returns the vacant if another process has created it.
 func (v *Directory) commitNew(ctx context.Context, asker Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
 	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
 		if isRetry {
-			// Another writer has taken the name, the id or the next position in a logbook.
 			if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 				return err
 			}
@@ -227,7 +217,7 @@ func (v *Directory) commitNew(ctx context.Context, asker Asker, key *identity.Ke
 			return err
 		}
 		err = v.claimName(ctx, tx, asker, r.Name, &r)
-		// The name was taken just now, so the retry checks its owner again.
+		// The name was taken concurrently, so the retry checks its owner again.
 		if problem.Is(err, problem.Conflict) {
 			err = &store.ConflictError{Key: NameKey(r.Name)}
 		}
@@ -323,8 +313,8 @@ func (v *Directory) prepareCreation(s CreateSpec) (r Record, cardSubstrates []st
 }
 
 // findExisting returns the vacant that an earlier run of the command created with the same key, or
-// the zero Record if r can be created. Otherwise, the error contains the reason. For a vacant of
-// another tenant it contains only the id.
+// the zero Record if r can be created. For a vacant of another tenant, the error contains only the
+// id.
 func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) (existing Record, err error) {
 	found, ok, err := v.readRecord(ctx, r.ID)
 	if err != nil {
@@ -344,11 +334,9 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) 
 	return Record{}, store.AsProblem(err)
 }
 
-// importLogbook stores the entries of an imported logbook, with one commit per entry. Stored
-// entries are not a vacant until the record is stored, so a repeated import can continue after a
-// crash. The stored entries must be a prefix of the import, or the import must be a prefix of the
-// stored entries. importLogbook sets the state of r to the state at the end of the logbook. It
-// returns the kind of the first entry, or "" if the logbook is empty.
+// importLogbook stores the entries of an imported logbook, with one commit per entry, and sets r's
+// state to the state at the end of the logbook. If the process dies here, a repeated import
+// continues, because the entries are not a vacant until the record is stored.
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (firstKind string, err error) {
 	storedEntries, err := v.readLogbook(ctx, r.ID)
 	if err != nil {

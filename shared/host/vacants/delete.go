@@ -16,11 +16,9 @@ import (
 )
 
 // Delete destroys the seed, the card, the imported chains and the call statistics of an ARCHIVED
-// vacant. Its rows, its logbook and a tombstone remain. The tombstone reserves the id forever, and
-// the name stays reserved for the tenant. The last logbook entry records the deletion. It is signed
-// before the key is destroyed, and committed last, together with the tombstone. Repeating the
-// command completes an interrupted deletion. A parent with children on this host cannot be deleted,
-// because they could then never graduate. Other instances remove the key from memory within KeyTTL.
+// vacant. Its rows, its logbook and a tombstone remain, and its id and name stay reserved.
+// Repeating the call completes an interrupted deletion. A parent with children on this host cannot
+// be deleted, because the children could never graduate.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
 	r, err := v.getAsOperator(ctx, id)
 	if err == nil && !r.IsDeleted() {
@@ -48,7 +46,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 			return Record{}, err
 		}
 	}
-	if r.HasKin { // r no longer answers calls, so no call statistics are added
+	if r.HasKin {
 		d, err := v.Store.Doc(ctx, callstats.CallsKey(id))
 		if err == nil && d.Version > 0 {
 			err = v.destroy(ctx, d)
@@ -57,6 +55,8 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 			return Record{}, store.AsProblem(err)
 		}
 	}
+	// The record with the seed is changed last, because the deletion is signed with the seed. If the
+	// process dies before, a repeated Delete continues.
 	if _, err = v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
 			return nil, nil
@@ -101,15 +101,13 @@ func (v *Directory) checkChildless(ctx context.Context, r *Record) error {
 }
 
 const (
-	// maxEdges limits the edges (links from a parent to a child in the registry) that are followed.
-	// The holder of the parent's key can create any number of edges to children that do not exist.
-	// If the limit is reached before a child is found, all vacants on this host are read instead.
+	// maxEdges limits the parent-child links in the registry that are followed. The holder of the
+	// parent's key can create any number of links to children that do not exist.
 	maxEdges           = 1000
-	maxNamedChildren   = 3 // maximum number of children that an error names
+	maxNamedChildren   = 3
 	maxConcurrentReads = 16
 )
 
-// idLister returns a page of ids and the cursor of the next page.
 type idLister func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
 func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
@@ -121,9 +119,8 @@ func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identit
 	return ids, next, err
 }
 
-// listChildNames returns the names of parent's children among the ids that list returns. It stops
-// when it has more than maxNamedChildren names or has read at least limit ids. It does not name
-// children of other tenants. isComplete reports whether it has read all ids.
+// listChildNames returns the names of parent's children among the ids that list returns. isComplete
+// reports whether it has read all ids.
 func (v *Directory) listChildNames(ctx context.Context, parent *Record, list idLister, limit int) (names []string, isComplete bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil

@@ -16,19 +16,17 @@ const (
 	// The vacant's id replaces the star.
 	vacantPartition = "v#*"
 	hostPartition   = "host"
-	// tenantIndex is the index of a tenant's vacants.
-	tenantIndex = "vacants#*"
+	tenantIndex     = "vacants#*"
 )
 
 var (
-	// RecordDocs contains the records and the tombstones of deleted vacants. The index lists the
-	// open vacants by name.
+	// RecordDocs contains the records and tombstones of vacants.
 	RecordDocs = store.DocKind[Record]{
 		Shape:    store.Shape{Name: "record of a vacant", Partition: vacantPartition, Sort: "record", Index: "open", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec:    store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
 		KeyParts: func(r Record) []string { return []string{r.ID.String()} },
 	}
-	// AgentDocs contains the versions of a vacant's agent, which start at 1 and never change.
+	// AgentDocs contains the versions of a vacant's agent.
 	AgentDocs = store.DocKind[definition.Agent]{
 		Shape: store.Shape{Name: "version of an agent", Partition: vacantPartition, Sort: "agent#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[definition.Agent]{
@@ -51,42 +49,36 @@ var (
 			return err
 		},
 	}
-	// ChainDocs contains the state of an imported vacant's calls to another vacant (bundle.Chain).
-	// The key contains both vacants.
+	// ChainDocs contains the states of an imported vacant's calls to other vacants (bundle.Chain).
 	ChainDocs = store.DocKind[[]byte]{
 		Shape: store.Shape{Name: "chain of an imported vacant", Partition: vacantPartition, Sort: "chain#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.BytesCodec(),
 	}
-	// ForgetMarkDocs contains the times before which a vacant's agent has forgotten a caller's thread
-	// (ForgetAnswers). The key contains the caller and the hash of the thread.
+	// ForgetMarkDocs contains the marks that ForgetAnswers sets.
 	ForgetMarkDocs = store.DocKind[forgetMark]{
 		Shape: store.Shape{Name: "mark of what is forgotten", Partition: vacantPartition, Sort: "forget#*#*", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
 		Codec: store.JSONCodec[forgetMark](1),
 	}
-	// NameDocs maps names to vacants. The index lists the names of a tenant.
+	// NameDocs maps names to vacants.
 	NameDocs = store.DocKind[identity.ID]{
 		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
 		Codec: idCodec,
 	}
-	// NameOwnerDocs maps names in lower case to their tenants. The index lists the names that a
-	// tenant has given up by a rename.
+	// NameOwnerDocs maps names in lower case to their tenants.
 	NameOwnerDocs = store.DocKind[nameOwner]{
 		Shape:    store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.VerifyParse},
 		Codec:    store.JSONCodec[nameOwner](1),
 		KeyParts: func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
 	}
-	// NamelessTombstoneDocs lists, for ListAll, the deleted vacants whose names were released or
-	// now belong to other vacants.
+	// NamelessTombstoneDocs lists the deleted vacants whose names were released or reused.
 	NamelessTombstoneDocs = store.DocKind[identity.ID]{
 		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
 		Codec: idCodec,
 	}
-	// HostIdentityDocs contains the host's own identity.
 	HostIdentityDocs = store.DocKind[hostIdentity]{
 		Shape: store.Shape{Name: "identity of the host", Partition: hostPartition, Sort: "identity", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[hostIdentity](1),
 	}
-	// URLDocs contains the base URL of a host that gets its URL when it is deployed.
 	URLDocs = store.DocKind[hostURL]{
 		Shape: store.Shape{Name: "URL of the host", Partition: hostPartition, Sort: "url", Verify: store.VerifyParse},
 		Codec: store.JSONCodec[hostURL](1),
@@ -95,7 +87,6 @@ var (
 			return err
 		},
 	}
-	// ReadyDocs contains the time at which a host last checked that it can write.
 	ReadyDocs = store.DocKind[time.Time]{
 		Shape: store.Shape{Name: "mark of a host that can write", Partition: hostPartition, Sort: "ready", Verify: store.VerifySkip},
 		Codec: store.Codec[time.Time]{
@@ -103,7 +94,6 @@ var (
 			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },
 		},
 	}
-	// RootDocs contains the vacant at the host's own address.
 	RootDocs = store.DocKind[rootVacant]{
 		Shape: store.Shape{Name: "vacant at the address of the host", Partition: hostPartition, Sort: "root", Verify: store.VerifyParse},
 		Codec: store.JSONCodec[rootVacant](1),
@@ -117,7 +107,6 @@ func checkCanonical(d store.Doc, blob []byte) error {
 	return nil
 }
 
-// idCodec is the codec of documents that contain a format and the id of a vacant.
 var idCodec = store.Codec[identity.ID]{
 	Decode: func(d store.Doc) (id identity.ID, err error) {
 		if len(d.Data) != 1+identity.Size {

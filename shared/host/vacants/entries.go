@@ -11,16 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// LogEntry is an entry for the logbook of a vacant on this host.
 type LogEntry struct {
 	ID      identity.ID
 	Kind    string
 	Payload []byte // created by a constructor of package logbook
 }
 
-// AppendEntries appends one entry to each of two logbooks together with other writes in one commit.
-// If second is the zero value, it is omitted. AppendEntries retries conflicts on the logbooks until
-// ctx ends, and returns conflicts of the other writes unchanged.
+// AppendEntries appends an entry to each of two logbooks, together with other writes, in one
+// commit. If second is the zero value, it is omitted. AppendEntries returns conflicts of the other
+// writes unchanged.
 func (v *Directory) AppendEntries(ctx context.Context, first, second LogEntry, otherWrites ...store.Write) error {
 	logEntries := []LogEntry{first}
 	if second.Kind != "" {
@@ -54,7 +53,6 @@ func (v *Directory) AppendEntries(ctx context.Context, first, second LogEntry, o
 }
 
 func (v *Directory) commitEntries(ctx context.Context, writeID store.WriteID, logEntries []LogEntry, otherWrites []store.Write) error {
-	// Both tips are read concurrently, because other writers are waiting.
 	writes := make([]store.Write, len(logEntries), len(logEntries)+len(otherWrites))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, e := range logEntries {
@@ -75,7 +73,7 @@ func (v *Directory) commitEntries(ctx context.Context, writeID store.WriteID, lo
 	return store.AsProblem(err)
 }
 
-// LogRow returns the signed row of an entry. The caller must commit it.
+// LogRow returns the signed row of an entry, which the caller must commit.
 func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error) {
 	signer, err := v.signer(ctx, e.ID)
 	if err != nil {
@@ -84,8 +82,8 @@ func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error
 	return v.newLogbookRow(ctx, signer, &entry{e.Kind, e.Payload})
 }
 
-// WithSigner calls fn with the signer of a vacant on this host. It is only for the host itself.
-// Handlers must not give a signer to a client.
+// WithSigner calls fn with the signer of a vacant on this host. Handlers must not give a signer to
+// a client.
 func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
@@ -97,8 +95,7 @@ func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(iden
 func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.sealedSeed) }
 
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
-	// The record may be a second old. A key never changes, and a commit by a vacant that was
-	// deleted since then conflicts.
+	// A cached record suffices. A key never changes, and a commit for a deleted vacant conflicts.
 	m, err := v.lookupCached(ctx, id, false)
 	switch {
 	case err != nil:

@@ -12,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Export returns id as a bundle with its unencrypted key, which the caller must wipe. Before Export
-// returns, it records the export in a logbook entry, which is part of the bundle. If the export
-// fails later, the entry remains. The vacant does not change otherwise.
+// Export returns id as a bundle with the unencrypted key, which the caller must wipe. It records
+// the export in the logbook. The entry remains if a later step fails.
 func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
 	r, err := v.getAsOperator(ctx, id)
 	if err != nil {
@@ -43,7 +42,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, err
 	}
 	b := bundle.Bundle{Name: r.Name, Key: key}
-	if c, err := card.Parse(r.Card); err == nil { // verify reports a damaged card
+	if c, err := card.Parse(r.Card); err == nil { // vacancy verify reports a damaged card
 		b.Card = c.Blob()
 	}
 	m, isChild, err := v.Manifest(ctx, id)

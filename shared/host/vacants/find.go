@@ -18,7 +18,7 @@ import (
 const MaxPage = 100
 
 // Get returns the record of id from the store. If id is not hosted here or the Asker may not know
-// it, the error is of kind NotFound.
+// it, the error is NotFound.
 func (v *Directory) Get(ctx context.Context, asker Asker, id identity.ID) (Record, error) {
 	r, ok, err := v.readRecord(ctx, id)
 	if err == nil && (!ok || !asker.MayKnow(&r)) {
@@ -66,12 +66,11 @@ func (v *Directory) GetByName(ctx context.Context, asker Asker, name string) (Re
 	return r, err
 }
 
-// minPrefix is the minimum length of a prefix of an id, in hex digits, that Find accepts.
+// minPrefix is the minimum length of an id prefix that Find accepts, in hex digits.
 const minPrefix = 4
 
 // Find returns the record of a vacant that a person identified by an id, a name, or a prefix of an
-// id, tried in this order. A prefix is compared only with vacants that the Asker knows. If it
-// matches several ids, the error names their vacants.
+// id. If the prefix matches several ids, the error names their vacants.
 func (v *Directory) Find(ctx context.Context, asker Asker, query string) (Record, error) {
 	r, err := v.findExact(ctx, asker, query)
 	if _, ok := asker.AsTenant(); ok && problem.Is(err, problem.Malformed) {
@@ -114,8 +113,7 @@ func (v *Directory) findExact(ctx context.Context, asker Asker, nameOrID string)
 
 // List returns a page of the vacants that the Asker knows and that are not deleted, ordered by
 // name. It also returns the cursor of the next page, or "" after the last page. A page may be short
-// or empty although more pages follow. A tenant's page may lack vacants that were created within
-// the last second.
+// or empty although more pages follow.
 func (v *Directory) List(ctx context.Context, asker Asker, cursor string, n int) ([]Record, string, error) {
 	return v.listRange(ctx, asker, asker.nameRange(), cursor, n, func(r *Record) bool { return !r.IsDeleted() })
 }
@@ -124,13 +122,12 @@ func (v *Directory) Pages(ctx context.Context, asker Asker) iter.Seq2[[]Record, 
 	return store.AllPages(func(cursor string) ([]Record, string, error) { return v.List(ctx, asker, cursor, MaxPage) })
 }
 
-// ListAll works like List, but includes tombstones. The last pages contain the tombstones that have
-// lost their names, ordered by id.
+// ListAll works like List, but includes tombstones.
 func (v *Directory) ListAll(ctx context.Context, asker Asker, cursor string, n int) ([]Record, string, error) {
 	acceptAll := func(*Record) bool { return true }
 	docRange := asker.nameRange()
 	if docRange.Index {
-		docRange.End = reservedSortPrefix // tombstones without a name are in the same partition
+		docRange.End = reservedSortPrefix
 		return v.listRange(ctx, asker, docRange, cursor, n, acceptAll)
 	}
 	start, err := store.ParseCursor(cursor)
@@ -162,7 +159,6 @@ func (v *Directory) listRange(ctx context.Context, asker Asker, docRange store.R
 	return records, next, nil
 }
 
-// PositionedEntry is a logbook entry and its position, which starts at 1.
 type PositionedEntry struct {
 	Position uint64
 	Entry    logbook.Entry
@@ -197,7 +193,7 @@ func (v *Directory) listNames(ctx context.Context, docRange store.Range, cursor 
 		return nil, "", err
 	}
 	if docRange.Partition == "" {
-		return nil, "", nil // the asker knows no vacants
+		return nil, "", nil
 	}
 	docs, next, err := v.Store.Docs(ctx, docRange, n, cursor)
 	if err != nil {
@@ -222,9 +218,8 @@ func checkPage(cursor string, n int) error {
 	return err
 }
 
-// forEachVacant calls fn for all vacants that the Asker knows, in the order of their names, and
-// returns the number of vacants for which fn returns true. After an error of fn, it continues with
-// the next vacant, and returns all errors.
+// forEachVacant calls fn for all vacants that the Asker knows and returns the number of vacants for
+// which fn returns true.
 func (v *Directory) forEachVacant(ctx context.Context, asker Asker, fn func(namedVacant) (bool, error)) (count int, err error) {
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]namedVacant, string, error) {

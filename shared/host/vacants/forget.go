@@ -12,11 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// wildcard replaces the caller or the thread in the key of a mark for all callers or threads.
 const wildcard = "*"
 
 func forgetMarkKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
-	// A nil caller means all callers, and a nil thread means all threads.
 	callerPart, threadPart := wildcard, wildcard
 	if caller != nil {
 		callerPart = caller.String()
@@ -28,14 +26,13 @@ func forgetMarkKey(id identity.ID, caller *identity.ID, thread *string) store.Ke
 	return ForgetMarkDocs.Key(id.String(), callerPart, threadPart)
 }
 
-// forgetMark records the time of a call of ForgetAnswers.
 type forgetMark struct {
 	Time time.Time `json:"time"`
 }
 
-// ForgetAnswers makes id's agent forget its answers so far to a caller in a thread. If caller is
-// nil, the agent forgets its answers to all callers. If thread is nil, it forgets all threads. The
-// texts remain stored until the keys of their days are destroyed. ForgetAnswers can be repeated.
+// ForgetAnswers makes id's agent forget its earlier answers to a caller in a thread. A nil caller
+// means all callers, and a nil thread means all threads. The texts remain stored until their keys
+// are destroyed.
 func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *identity.ID, thread *string) (Record, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err != nil {

@@ -16,19 +16,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Graduation describes a closed child that has passed the gate, which checks whether it may become
-// public.
 type Graduation struct {
-	Request   composite.GraduationRequest // signed by both parties
+	Request   composite.GraduationRequest
 	Artefacts Artefacts
-	EventTime time.Time // time of the register event
+	EventTime time.Time
 }
 
-// Artefacts contains the signatures that a party created in advance, because this host does not
-// have its key. Artefacts of a hosted party are ignored.
+// Artefacts contains the signatures that a party on another host created in advance, because this
+// host does not have its key.
 type Artefacts struct {
-	// ManifestParent and ManifestChild sign the open manifest, which is the Graduated form of the
-	// registered manifest.
+	// ManifestParent and ManifestChild are signatures of the open manifest.
 	ManifestParent, ManifestChild []byte
 	// Card is the serialized card of a child on another host. The fields after Card belong to the
 	// child's register event.
@@ -49,9 +46,8 @@ type GraduationResult struct {
 	Receipt  registry.Receipt
 }
 
-// LockGraduation locks the logbooks of parent and child and takes the registry's turn (its lock for
-// appending events), so that the caller can plan and commit a graduation. It returns a function
-// that releases all three locks.
+// LockGraduation locks the logbooks of parent and child and acquires the registry's turn, which is
+// its lock for appending events. unlock releases all locks.
 func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (unlock func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host has no registry")
@@ -66,10 +62,9 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 	}, nil
 }
 
-// AddGraduation adds to tx the writes that make a closed child public: the open manifest, the card
-// with its endpoint, the register event, and the record and a logbook entry of each party that is
-// hosted here. It checks again everything that may have changed since the gate's checks. The caller
-// must hold the locks of LockGraduation until tx is committed.
+// AddGraduation adds to tx the writes that make a closed child public. It checks again everything
+// that may have changed since the caller's checks. The caller must hold the locks of LockGraduation
+// until tx is committed.
 func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (GraduationResult, error) {
 	p, err := v.planGraduation(ctx, &g)
 	if err != nil {
@@ -87,15 +82,14 @@ func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduatio
 	return p.result, nil
 }
 
-// graduationPlan is a graduation that is being planned.
 type graduationPlan struct {
 	Graduation
-	parent, child       Record             // records after the graduation, or zero if not hosted here
-	oldManifest         composite.Manifest // the child's manifest before the graduation
+	parent, child       Record
+	oldManifest         composite.Manifest
 	publication         registry.Publication
 	result              GraduationResult
 	tx                  *store.Tx
-	hasParent, hasChild bool // whether parent and child are hosted here
+	hasParent, hasChild bool
 }
 
 func (v *Directory) planGraduation(ctx context.Context, g *Graduation) (*graduationPlan, error) {
@@ -132,7 +126,7 @@ func (v *Directory) planGraduation(ctx context.Context, g *Graduation) (*graduat
 	if !p.hasParent && !p.hasChild {
 		return nil, registry.UnknownChildError(request.ChildID)
 	}
-	// A closed parent must look as if it were not hosted here, but the public card would name it.
+	// A closed parent must stay hidden, but the public card names the parent.
 	isParentClosed := p.parent.Closed
 	if !p.hasParent {
 		parentManifest, ok, err := v.Manifest(ctx, p.Request.ParentID)

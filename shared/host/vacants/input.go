@@ -7,8 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate"
 )
 
-// AcceptsFile reports whether the vacant's agent accepts a file. A file at a URL may have no media
-// type, or the type AnyImage, which OpenAI's clients use for images.
+// AcceptsFile reports whether the vacant's agent accepts a file.
 func (r *Record) AcceptsFile(f *substrate.File) bool {
 	if f.URL == "" {
 		return slices.Contains(r.Input, f.MediaType)

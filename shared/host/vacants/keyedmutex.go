@@ -10,21 +10,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// keyedMutex serializes the writers of one logbook within a process. Otherwise concurrent writers
-// would conflict and have to read and sign again. Writers in other processes conflict in the store.
-// A caller that also needs the registry's turn (AcquireTurn) must take this lock first.
+// keyedMutex serializes the writers of one logbook within a process. Writers in other processes
+// conflict in the store. A caller that also needs the registry's turn must take this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
 	locks map[identity.ID]*keyLock
 }
 
 type keyLock struct {
-	token chan struct{} // contains a token while unlocked
-	users int           // holders and waiters
+	token chan struct{}
+	users int
 }
 
-// Lock locks the logbooks of ids, which may contain duplicates, and returns a function that unlocks
-// them.
 func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (unlock func(), err error) {
 	// All callers lock in the same order to avoid deadlocks.
 	ids = slices.Clone(ids)

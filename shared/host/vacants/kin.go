@@ -19,9 +19,7 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 }
 
 // Children returns a page of parent's children that are hosted here and that the Asker knows,
-// ordered by id. It also returns the cursor of the next page, or "" after the last page. A page may
-// be short or empty although more pages follow, because an edge may lead to a child on another host
-// or come from a replaced manifest.
+// ordered by id. The pages are as in List.
 func (v *Directory) Children(ctx context.Context, asker Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
@@ -46,8 +44,7 @@ func (v *Directory) Children(ctx context.Context, asker Asker, parent identity.I
 	return children, next, nil
 }
 
-// StoreManifest works like AddManifest, but the child must be hosted here. If the manifest names a
-// different parent than the child has, the error is Conflict.
+// StoreManifest works like AddManifest, but the child must be hosted here.
 func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) error {
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host has no registry")
@@ -62,10 +59,8 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	return v.AddManifest(ctx, m)
 }
 
-// AddManifest stores a manifest in the registry (see registry.AddManifest). If the child is hosted
-// here, the same commit updates its record and its logbook. If the parent is hosted here, the same
-// commit marks it as having children. If a hosted child already has another parent, the manifest is
-// rejected.
+// AddManifest stores a manifest in the registry. The same commit updates the records of a parent
+// and a child that are hosted here.
 func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
@@ -105,8 +100,8 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 	}))
 }
 
-// checkParent returns an error if the manifest m, which may be nil, names a different parent than r
-// has. Otherwise, the holder of a child's key could escape the parent's manifest with a new parent.
+// checkParent returns an error if m names a different parent than r has. Otherwise, the holder of a
+// child's key could escape the parent's manifest.
 func (r *Record) checkParent(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil

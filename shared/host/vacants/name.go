@@ -11,10 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A name belongs to the tenant of the vacant that had it first. After a rename or a deletion, only
-// this tenant and the operator may use the name again, in any spelling, until the operator releases
-// it. Otherwise, another tenant could receive the vacant's calls, because tokens and callers
-// without a signature identify a vacant only by its name.
+// After a rename or a deletion, a name stays reserved for its tenant until the operator releases
+// it. Otherwise, another tenant could take the name and receive the vacant's calls, because tokens
+// and callers without a signature identify a vacant only by its name.
 
 // minSortKey sorts before every id in hex and before every name.
 const minSortKey = "!"
@@ -22,16 +21,13 @@ const minSortKey = "!"
 func NamelessTombstoneKey(id identity.ID) store.Key { return NamelessTombstoneDocs.Key(id.String()) }
 
 // NameKey returns the key of the document that maps a name to its vacant. The key contains the name
-// in lower case, so two vacants cannot get spellings of the same name. An earlier program allowed
-// names that differ only by case. One of these names has this key, and the others have
-// exactNameKey.
+// in lower case. Names that an earlier program stored may have exactNameKey instead.
 func NameKey(name string) store.Key { return NameDocs.Key(strings.ToLower(name)) }
 
 func exactNameKey(name string) store.Key { return NameDocs.Key(name) }
 
-// ReadNameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If the
-// document does not exist, Version is 0. For every name with two possible keys ReadNameDoc reads
-// both, so that the duration does not reveal which names exist.
+// ReadNameDoc reads the document that maps a name, in exactly this spelling, to its vacant. It
+// always reads both possible keys, so that the duration does not reveal which names exist.
 func ReadNameDoc(ctx context.Context, reader store.Reader, name string) (store.Doc, error) {
 	d, err := reader.Doc(ctx, NameKey(name))
 	if k := exactNameKey(name); err == nil && k != d.Key {
@@ -46,9 +42,8 @@ func ReadNameDoc(ctx context.Context, reader store.Reader, name string) (store.D
 	return d, err
 }
 
-// nameOwner is the tenant to which a name belongs.
 type nameOwner struct {
-	Name   string `json:"name"`             // spelling that was used last
+	Name   string `json:"name"`
 	Tenant string `json:"tenant,omitempty"` // "" means the operator
 	// OtherSpellings lists the spellings that other vacants have or had.
 	OtherSpellings []string `json:"also,omitempty"`
@@ -56,15 +51,13 @@ type nameOwner struct {
 
 func NameOwnerKey(name string) store.Key { return NameOwnerDocs.Key(strings.ToLower(name)) }
 
-// namedTombstone is a tombstone and the document of its name.
 type namedTombstone struct {
 	doc       store.Doc
 	tombstone Record
 }
 
-// checkNameAvailable returns the tombstones that have spellings of a name if r may get the name.
-// The error is registry.NameTakenError if another vacant has a spelling of the name, or if the name
-// belongs to another tenant and the Asker is not the operator.
+// checkNameAvailable returns an error unless r may get the name. It also returns the tombstones
+// that have a spelling of the name.
 func (v *Directory) checkNameAvailable(ctx context.Context, reader store.Reader, asker Asker, name string, r *Record) ([]namedTombstone, error) {
 	owner, d, err := NameOwnerDocs.Get(ctx, reader, NameOwnerKey(name))
 	if err != nil {
@@ -124,9 +117,6 @@ func (s *namedTombstone) detachName(tx *store.Tx) {
 	NamelessTombstoneDocs.Put(tx, store.Doc{Key: NamelessTombstoneKey(id), Index: nameIndexKey(&s.tombstone, tombstoneSortPrefix+id.String())}, id)
 }
 
-// reserveOldName adds to tx the write that reserves the old name of r for r's tenant. k is the key
-// of the name's document. If spellings of the name belong to two tenants, the name is reserved for
-// the operator.
 func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {
@@ -136,9 +126,9 @@ func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) 
 		owner.Tenant = r.Tenant
 	}
 	if owner.Tenant != r.Tenant {
-		owner.Tenant = ""
+		owner.Tenant = "" // spellings of the name belong to two tenants, so only the operator may use it
 	}
-	indexKey := store.Key{} // zero if the vacant with NameKey still has the name
+	indexKey := store.Key{}
 	if k == NameKey(r.Name) || d.Index != indexKey {
 		owner.Name, indexKey = r.Name, NameOwnerDocs.IndexKey(reservedSortPrefix+d.Key.Sort, owner.Tenant)
 	}
@@ -150,19 +140,16 @@ func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) 
 type ReservedName struct {
 	Name   string
 	Tenant string
-	// DeletedID is the id of the deleted vacant that has the name, or zero after a rename.
+	// DeletedID is the deleted vacant that has the name, or zero after a rename.
 	DeletedID identity.ID
 }
 
-// ReservedNames returns a page of a tenant's reserved names. It also returns the cursor of the next
-// page, or "" after the last page. If tenant is "", the names belong to the operator. A page may be
-// short or empty although more pages follow. It may lack names that were given up within the last
-// second.
+// ReservedNames returns a page of a tenant's reserved names. If tenant is "", the names belong to
+// the operator. The pages are as in List.
 func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n int) ([]ReservedName, string, error) {
 	start, err := store.ParseCursor(cursor)
 	if err == nil && start.Key.Partition != NameOwnerDocs.Partition {
-		// The names of deleted vacants come first. After their last page, the cursor leads to the
-		// names that were given up by a rename.
+		// The names of deleted vacants come first, then the names that were given up by a rename.
 		records, next, err := v.listRange(ctx, TenantAsker(tenant), TenantAsker(tenant).nameRange(), cursor, n, (*Record).IsDeleted)
 		if err == nil && next == "" {
 			next = store.Cursor{IndexSort: reservedSortPrefix, Key: NameOwnerDocs.Key(minSortKey)}.String()
@@ -191,8 +178,8 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 	return names, next, nil
 }
 
-// CountNames returns the number of names that belong to a tenant, which are the names of its
-// vacants and its reserved names. It stops counting at limit. The result may be a second old.
+// CountNames returns the number of names that belong to a tenant, including reserved names, but at
+// most limit.
 func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
 	for _, docRange := range []store.Range{TenantAsker(tenant).nameRange(), reservedNameRange(tenant)} {
 		for _, err := range store.Documents(ctx, v.Store, docRange) {
@@ -208,9 +195,7 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 }
 
 // checkNameQuota returns an error if a tenant would have more names than its quota of vacants.
-// Reserved names are counted, because only the tenant may use them. A reserved name that is used
-// again is not counted twice. Concurrent changes may exceed this quota, but addQuotaUse still
-// limits the number of vacants.
+// Concurrent changes may exceed this quota, but addQuotaUse still limits the number of vacants.
 func (v *Directory) checkNameQuota(ctx context.Context, tx *store.Tx, name, tenant string) error {
 	if tenant == "" {
 		return nil
@@ -226,8 +211,7 @@ func (v *Directory) checkNameQuota(ctx context.Context, tx *store.Tx, name, tena
 	return v.Quotas.Check(tenant, quota.Vacants, int64(count+1))
 }
 
-// ReleaseName allows all tenants to use a reserved name, in any spelling. If a vacant has the name,
-// the error is Conflict. If the name is not reserved, the error is NotFound.
+// ReleaseName allows all tenants to use a reserved name, in any spelling.
 func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName, error) {
 	var released ReservedName
 	if err := registry.CheckName(name); err != nil {

@@ -16,9 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// prepareChild completes r, which has only an id and a sealed key, as the child that s describes.
-// It signs the child's manifest for parent and child, and adds to tx the manifest and the parent's
-// record and SPAWN entry. It returns the manifest and the child's first logbook entry.
+// prepareChild completes r as the child that s describes, signs its manifest, and adds the manifest
+// and the parent's changes to tx.
 func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, firstEntry entry, err error) {
 	parent, err := v.getSpawnParent(ctx, s.Parent)
 	if err != nil {
@@ -32,7 +31,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		}
 		r.nextAgent = &a
 	}
-	var parentManifest *composite.Manifest // nil if the parent is not a child
+	var parentManifest *composite.Manifest
 	if parent.Parent != nil {
 		d, ok, err := v.Registry.Manifest(ctx, parent.ID)
 		switch {
@@ -92,7 +91,7 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		Parent: parent.ID, BirthPath: string(s.Path), PolicyMutation: s.Rule, Tools: m.Tools(), Capability: r.Capability,
 		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
 	}
-	if s.SecondParent != nil { // the second parent of path D4 gives consent
+	if s.SecondParent != nil {
 		other, err := v.getSpawnParent(ctx, *s.SecondParent)
 		if err != nil {
 			return m, firstEntry, err
@@ -143,9 +142,8 @@ func (r *Record) applyManifest(m *composite.Manifest) {
 	}
 }
 
-// buildManifest returns the unsigned manifest of r, which inherits the tools of the parent's
-// manifest. If the parent is limited to its tools, or a closed child's parent has a manifest,
-// additional tools are Forbidden. Otherwise, the parent could reach them through its child.
+// buildManifest returns the unsigned manifest of r. A parent that is limited to its tools cannot
+// add other tools, because it could reach them through the child.
 func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
 	isClosed := s.Path == closedPath
 	m := composite.Manifest{
@@ -156,7 +154,7 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 		m.Reachability = composite.Reachability(cmp.Or(string(s.Reachability), string(composite.ParentOnly)))
 	}
 	var parentTools []string
-	parentLimit := composite.OutboundPolicy("") // outbound policy in the parent's manifest, or ""
+	parentLimit := composite.OutboundPolicy("")
 	if parentManifest != nil {
 		parentTools, parentLimit = parentManifest.Tools(), parentManifest.OutboundPolicy
 		// A version 1 manifest contains no policy, but may be closed.

@@ -9,8 +9,7 @@ import (
 )
 
 // ListOpen returns the ids of up to n open vacants (neither terminal nor closed children), ordered
-// by name. The result may be a second old. The cost does not depend on the number of closed
-// children and tombstones. Callers must not change the slice.
+// by name. The result may be a second old. Callers must not change the slice.
 func (v *Directory) ListOpen(ctx context.Context, n int) ([]identity.ID, error) {
 	start := v.Now()
 	if ids, isCached := v.cache.getOpenIDs(n, start); isCached {

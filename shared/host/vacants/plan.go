@@ -24,10 +24,7 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 }
 
 // SetPlan makes id a composite that answers with p. It returns p with ids instead of the children's
-// names. The Asker must know the children. They must be hosted here, have a manifest with id as
-// parent, and not be terminal. The tree of the plans above and below id, including p, must have no
-// cycles and must respect plan.MaxDepth and plan.MaxCalls. Setting the same plan again has no
-// effect.
+// names.
 func (v *Directory) SetPlan(ctx context.Context, asker Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.Resources.CheckPlan(&p); err != nil {
 		return Record{}, p, err
@@ -138,12 +135,11 @@ func (v *Directory) checkPlanTree(ctx context.Context, r *Record, p *plan.Plan) 
 	return nil
 }
 
-// planTree consists of the plans below a composite, one of which is replaced with a new plan.
 type planTree struct {
 	directory    *Directory
-	composite    *Record // composite with the new plan
+	composite    *Record
 	plan         *plan.Plan
-	visitedCalls int // delegations that the current walk has visited
+	visitedCalls int
 }
 
 func (t *planTree) walk(ctx context.Context, r *Record, path []*Record) error {

@@ -13,11 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// SetPrice sets the price of a vacant's calls from the next call on. The new price has the next
-// version and the host's current fee, whatever p contains. Every version is stored forever. One
-// commit changes the version, the record and, if the vacant is published, the listing. Setting the
-// same terms again has no effect. If the vacant is terminal or a closed child, the error is
-// Conflict.
+// SetPrice sets the price of a vacant's future calls as a new version. It ignores p.Version,
+// p.FeeBasisPoints and p.SetAt.
 func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price) (Record, error) {
 	p.Version, p.FeeBasisPoints, p.SetAt = 0, v.FeeBasisPoints, time.Time{}
 	if err := p.Check(); err != nil {

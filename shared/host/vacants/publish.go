@@ -19,23 +19,19 @@ import (
 
 // PublishOptions contains the changes of a publication. Nil fields are left unchanged.
 type PublishOptions struct {
-	// Asker is the party that publishes the vacant. Only the operator may give the vacant a slug
-	// that a vacant of another tenant has given up.
+	// Asker is the party that publishes the vacant. Only the operator may reuse a slug of another
+	// tenant's vacant.
 	Asker      Asker
-	Capability *string // a new capability requires a new card
+	Capability *string
 	// If Visibility is nil, a hidden or unpublished vacant becomes PUBLIC.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
-	// Venue changes the venue in the vacant's listing.
-	Venue func(*listing.Venue) error
+	Venue      func(*listing.Venue) error
 
-	// cardSubstrates contains the substrates for the card. If it is nil, the card's substrates do not
-	// change.
 	cardSubstrates []string
 }
 
-// ListingOptions replaces the complete listing, but a nil Venue leaves the venue unchanged. Package
-// listing defines the fields and their limits.
+// ListingOptions replaces the complete listing, but a nil Venue leaves the venue unchanged.
 type ListingOptions struct {
 	Tags, Skills           []string
 	Summary, Family, Owner string
@@ -43,9 +39,8 @@ type ListingOptions struct {
 	Venue                  *listing.Venue
 }
 
-// Publish lists a vacant in this host's registry. The vacant signs the card, the register event and
-// the listing, which are committed together with its record and a logbook entry. A LOCAL vacant
-// that becomes visible becomes ACTIVE. Repeating the same publication has no effect.
+// Publish lists a vacant in this host's registry. A LOCAL vacant that becomes visible becomes
+// ACTIVE. Repeating the same publication has no effect.
 func (v *Directory) Publish(ctx context.Context, id identity.ID, options PublishOptions) (Record, registry.Receipt, error) {
 	if options.Capability != nil {
 		if err := checkCapability(*options.Capability); err != nil {
@@ -76,8 +71,7 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 }
 
 // republish publishes id with unchanged options and a card for the host's current URL. It reports
-// whether the card has changed. A vacant that has become a closed child since its publication is
-// hidden.
+// whether the card has changed. A vacant that has become a closed child is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
 	_, receipt, err := v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
 		visibility := g.SignedVisibility
@@ -102,7 +96,6 @@ func (v *Directory) isPublished(ctx context.Context, id identity.ID) (bool, erro
 	return ok && g.Status == registry.StatusActive, err
 }
 
-// publishOptionsFunc returns the options of a publication for the current registration.
 type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
 
 func (v *Directory) commitPublication(ctx context.Context, id identity.ID, participle string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
@@ -177,7 +170,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, par
 		return Record{}, registry.Receipt{}, err
 	}
 	receipt, err := v.Registry.PublishHosted(ctx, tx, publication)
-	if err == nil && receipt.Replayed { // another writer has published the same
+	if err == nil && receipt.Replayed {
 		err = problem.New(problem.OutOfSequence, "event %d of vacant %s exists already", publication.ActorSeq, id.Short())
 	}
 	if err != nil {
@@ -190,7 +183,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, par
 }
 
 func (v *Directory) lockWithTurn(ctx context.Context, ids ...identity.ID) (unlock func(), err error) {
-	// The turn is the registry's lock for appending events. The returned function releases all locks.
+	// The turn is the registry's lock for appending events.
 	unlockLogbooks, err := v.logbookLocks.Lock(ctx, ids...)
 	if err != nil {
 		return nil, err
@@ -203,15 +196,14 @@ func (v *Directory) lockWithTurn(ctx context.Context, ids ...identity.ID) (unloc
 	return func() { releaseTurn(); unlockLogbooks() }, nil
 }
 
-// pendingPublication is a publication that is being prepared.
 type pendingPublication struct {
 	asker        Asker
 	record       Record
 	oldState     lifecycle.State
 	card         card.Card
-	registration registry.Registration // stored registration
+	registration registry.Registration
 	visibility   lifecycle.Visibility
-	listing      *listing.Listing // unsigned, or nil if unchanged
+	listing      *listing.Listing
 }
 
 func (v *Directory) preparePublication(ctx context.Context, record Record, participle string, optionsFor publishOptionsFunc) (pending pendingPublication, err error) {
@@ -255,9 +247,8 @@ func (v *Directory) preparePublication(ctx context.Context, record Record, parti
 	return pending, nil
 }
 
-// ListedPrice returns the price in r's listings, which is the maximum price of a call in
-// micro-dollars. givenPrice is the price in the client's listing, or zero if the client specified
-// none. If givenPrice is neither zero nor the maximum price, the error is Malformed.
+// ListedPrice returns the maximum price of a call in micro-dollars, for r's listings. If givenPrice
+// is neither zero nor this price, the error is Malformed.
 func (r *Record) ListedPrice(givenPrice int64) (int64, error) {
 	var hold int64
 	if r.Price != nil {
@@ -270,7 +261,6 @@ func (r *Record) ListedPrice(givenPrice int64) (int64, error) {
 }
 
 func (w *PublishOptions) nextListing(g *registry.Registration, r *Record) (*ListingOptions, error) {
-	// The result is nil if the listing does not change.
 	var givenPrice int64
 	options := ListingOptions{}
 	l := g.Listing
@@ -307,8 +297,8 @@ func (w *ListingOptions) newListing(g *registry.Registration, id identity.ID, no
 	if w == nil {
 		return nil
 	}
-	// The version is the time. Therefore, it is never used twice, even if an operator's listing
-	// replaces this listing.
+	// The version is the time, so it is never used twice, even if an operator's listing replaces
+	// this listing.
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
@@ -334,8 +324,7 @@ func (a *pendingPublication) sign(ctx context.Context, v *Directory) (registry.P
 	if err != nil {
 		return registry.Publication{}, err
 	}
-	// seq follows the registration that preparePublication has read. If another event was added
-	// since then, the registry rejects seq.
+	// If another event was added since the registration was read, the registry rejects seq.
 	seq := a.registration.ActorSeq + 1
 	e := event.Event{
 		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, IdempotencyKey: fmt.Sprintf("publish:%d", seq),

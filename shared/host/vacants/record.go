@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Record is the record of a hosted vacant.
 type Record struct {
 	ID         identity.ID
 	Name       string
@@ -27,59 +26,48 @@ type Record struct {
 	Capability string
 	Substrate  string              // string form of a substrate.Spec
 	Chooser    outbound.URLChooser // party that set Substrate and the agent
-	// AgentVersion is the version of the definition.Agent that answers with Substrate. Zero means
-	// the default agent. The agent is not used while the vacant answers with a plan.
+	// AgentVersion is the current version of the agent. Zero means the default agent.
 	AgentVersion int
-	Card         []byte // canonical blob of the signed card
+	Card         []byte
 	CreatedAt    time.Time
-	ChangedAt    time.Time // time of the last write of the record
-	// Floor is set for an imported or restored vacant, because this host does not know all
-	// envelopes that such a vacant has accepted. Calls and resets signed at or before Floor are
-	// refused. Otherwise, an unknown accepted envelope could run again.
-	Floor time.Time
-	// RestoredAt is the time of the last restore from a backup that raised Floor, or the zero time.
+	ChangedAt    time.Time
+	// Floor is set for an imported or restored vacant. Calls signed at or before Floor are refused.
+	// Otherwise, an accepted envelope that this host does not know could run again.
+	Floor      time.Time
 	RestoredAt time.Time
-	// Tenant is the tenant for which the vacant is hosted. "" means the operator.
+	// Tenant is "" for a vacant of the operator.
 	Tenant string
-	// Parent, Closed, Reachability and OutboundPolicy repeat the manifest in the registry, which
-	// changes in the same commit. Parent is nil unless the vacant is a child. Closed means that
-	// only the parent and siblings may call the vacant until it graduates. Reachability and
-	// OutboundPolicy are the signed values of a v2 manifest, or "".
+	// Parent, Closed, Reachability and OutboundPolicy repeat the manifest in the registry. Closed
+	// means that only the parent and siblings may call the vacant.
 	Parent         *identity.ID
 	Closed         bool
 	Reachability   composite.Reachability
 	OutboundPolicy composite.OutboundPolicy
 	// HasKin reports whether the vacant has a parent or has ever had children.
-	HasKin bool
-	// KeylessAccess is the setting for callers without a key.
+	HasKin        bool
 	KeylessAccess KeylessAccess
-	// Price is the price of a call, or nil if no price was ever set. A price that became free also has
-	// a version number.
+	// Price is nil if no price was ever set.
 	Price *price.Price
 	// CallTimeout limits the duration of a call. Zero means the host's limit.
 	CallTimeout time.Duration
-	// Input lists the media types of the files that the vacant's agent accepts in addition to text
-	// (definition.Agent).
+	// Input lists the media types of the files that the agent accepts.
 	Input []string
-	// Memory reports whether the vacant's agent remembers the calls of a thread. Earlier programs did
-	// not store Memory. It is false in their records until the agent's next version.
+	// Memory reports whether the agent remembers the calls of a thread.
 	Memory bool
-	// StoredBytes is the size of the vacant's agent versions and imported chains in bytes, which
-	// counts toward the tenant's quota. Versions that an earlier program stored are not counted.
+	// StoredBytes is the size of the agent versions and imported chains, which counts toward the
+	// tenant's quota.
 	StoredBytes int64
-	// DeletedAt is the time of the vacant's deletion, or the zero time. The record of a deleted
-	// vacant is a tombstone, which contains the id, the name, the kin, the times and the state
-	// ARCHIVED.
+	// DeletedAt is the zero time unless the vacant was deleted. The record of a deleted vacant is a
+	// tombstone.
 	DeletedAt time.Time
 
 	sealedSeed []byte
-	nextAgent  *definition.Agent // next version, stored with the next change of the record
-	docVersion uint64            // version of the document that was read
+	nextAgent  *definition.Agent // stored with the next change of the record
+	docVersion uint64
 }
 
 func (r Record) Format(f fmt.State, _ rune) {
-	// Every verb prints only the name and the short id, so that log lines never contain the sealed
-	// seed.
+	// Every verb prints only the name and the short id, so that logs never contain the sealed seed.
 	_, _ = io.WriteString(f, "vacant "+r.Name+" ("+r.ID.Short()+")")
 }
 
@@ -98,7 +86,7 @@ func (r *Record) HasKey() bool { return len(r.sealedSeed) > 0 }
 type KeylessAccess string
 
 const (
-	KeylessOpen   KeylessAccess = ""       // each caller is a separate guest, which finds its tasks by their ids
+	KeylessOpen   KeylessAccess = ""       // each caller is a separate guest
 	KeylessOff    KeylessAccess = "off"    // callers without a key are refused
 	KeylessShared KeylessAccess = "shared" // all callers are the same guest, for tests
 )
@@ -137,7 +125,6 @@ func ParseCallTimeout(s string) (d time.Duration, err error) {
 	return d, CheckCallTimeout(d)
 }
 
-// storedRecord is the stored form of a record.
 type storedRecord struct {
 	ID           identity.ID     `json:"id"`
 	Name         string          `json:"name"`
@@ -166,10 +153,8 @@ type storedRecord struct {
 	Price       *price.Price  `json:"price,omitempty"`
 	CallTimeout time.Duration `json:"work,omitempty"`
 	Input       []string      `json:"input,omitempty"`
-	// Memory is missing from records of earlier programs, which means false.
-	Memory bool `json:"memory,omitempty"`
-	// StoredBytes is missing from records of earlier programs, which means 0.
-	StoredBytes int64 `json:"stored,omitempty"`
+	Memory      bool          `json:"memory,omitempty"`
+	StoredBytes int64         `json:"stored,omitempty"`
 }
 
 // currentFormat is the format of records. UpgradeRecord reads formats 1 to 4.
@@ -178,8 +163,8 @@ const currentFormat = 5
 var recordCodec = store.JSONCodec[storedRecord](currentFormat)
 
 func encodeRecord(r Record) ([]byte, error) {
-	// For a deleted vacant only the tombstone is encoded, so that destroyed data cannot be written
-	// back. The tombstone includes the kin, because a deleted closed child stays hidden from unrelated
+	// A tombstone contains no destroyed data, so that a later write cannot restore the data. It
+	// includes the parent and HasKin, because a deleted closed child stays hidden from unrelated
 	// callers.
 	s := storedRecord{
 		ID: r.ID, Name: r.Name, State: r.State, CreatedAt: r.CreatedAt, ChangedAt: r.ChangedAt, DeletedAt: r.DeletedAt,
@@ -228,9 +213,8 @@ func decodeRecord(d store.Doc) (Record, error) {
 	}, nil
 }
 
-// ChooserOf returns the effective chooser of a substrate or agent that a party has set for a
-// tenant's vacant. If tenant is "", the chooser is the operator, because only the operator's key
-// creates and changes such a vacant.
+// ChooserOf returns the effective chooser of a substrate or agent. Only the operator can create or
+// change a vacant without a tenant.
 func ChooserOf(tenant string, chooser outbound.URLChooser) outbound.URLChooser {
 	if tenant == "" {
 		return outbound.Operator
@@ -238,8 +222,8 @@ func ChooserOf(tenant string, chooser outbound.URLChooser) outbound.URLChooser {
 	return chooser
 }
 
-// TenantOf returns the tenant of a vacant from its record or tombstone. It is "" for a vacant of
-// the operator, and for a missing or damaged record.
+// TenantOf returns the tenant of a vacant, or "" for the operator and for a missing or damaged
+// record.
 func TenantOf(ctx context.Context, docs store.Reader, id identity.ID) (string, error) {
 	r, _, err := RecordDocs.Get(ctx, docs, RecordKey(id))
 	if problem.Is(err, problem.Damaged) {

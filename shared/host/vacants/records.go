@@ -14,25 +14,22 @@ import (
 )
 
 // cacheTTL and maxCacheItems limit the cache of records. A paused vacant may still answer on other
-// instances of the host for cacheTTL (PROTOCOL §6).
+// instances for cacheTTL (PROTOCOL §6).
 const (
 	cacheTTL      = time.Second
 	maxCacheItems = 1024
 )
 
-// Records reads the records of the vacants on this host, and the host's base URL. Records does not
-// depend on the registry, keys or substrates, so the registry can use it. Records is safe for
-// concurrent use.
+// Records reads the records of the vacants on this host. It does not depend on the registry, so the
+// registry can use it. It is safe for concurrent use.
 type Records struct {
 	Store store.Store
 	Now   func() time.Time
-	// URL is the host's base URL for callers, for example http://127.0.0.1:8080. If it is "", the
-	// host gets its URL when it is deployed, and SetURL stores the URL. Until then, cards cannot be
-	// signed.
+	// URL is the host's base URL, for example http://127.0.0.1:8080. If it is "", cards cannot be
+	// signed until SetURL has stored the URL.
 	URL string
-	// ClearCaches clears this process's caches of the store. It is called after the store was
-	// restored from a backup while the process was running. The store then lacks some cached
-	// documents. If ClearCaches is nil, the process caches only records, for at most cacheTTL.
+	// ClearCaches clears this process's caches of the store after a restore from a backup. It may
+	// be nil.
 	ClearCaches func()
 
 	startedAt time.Time
@@ -60,11 +57,10 @@ func (v *Records) readRecord(ctx context.Context, id identity.ID) (r Record, ok 
 }
 
 // observeFloor calls ClearCaches if a record's floor shows that the store was restored from a
-// backup while this process was running. A restore sets floors to call.MaxSkew in the future.
-// Therefore, a floor that is later than all floors seen so far indicates a restore, unless it was
-// set before this process started.
+// backup. A restore sets floors to call.MaxSkew in the future. A floor that is later than all
+// floors seen so far therefore indicates a restore, unless it was set before this process started.
 func (v *Records) observeFloor(floor time.Time) {
-	const maxClockDifference = time.Minute // maximum difference between the clocks of the two processes
+	const maxClockDifference = time.Minute
 	if v.ClearCaches == nil || floor.Add(maxClockDifference-call.MaxSkew).Before(v.startedAt) || !v.cache.raiseLatestFloor(floor) {
 		return
 	}
@@ -77,14 +73,13 @@ func (v *Records) FindCached(ctx context.Context, id identity.ID) (r Record, ok 
 }
 
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
-	// If fresh is set, the record is read from the store with a strongly consistent read.
+	// If fresh is set, the cache is not used.
 	m, err := v.lookupCached(ctx, id, fresh)
 	return m.record, m.ok, err
 }
 
-// WorkerTenant returns the tenant whose workers run the turns of a vacant. If a closed child
-// belongs to another tenant than its parent, it has no workers, and the error is of kind
-// SubstrateMisconfigured.
+// WorkerTenant returns the tenant whose workers run the turns of a vacant. A closed child that
+// belongs to another tenant than its parent has no workers.
 func (v *Records) WorkerTenant(ctx context.Context, id identity.ID) (tenant string, err error) {
 	r, ok, err := v.FindCached(ctx, id)
 	if err == nil && ok && r.Closed && r.Parent != nil {
@@ -138,7 +133,7 @@ func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, address string
 	return ok && !r.IsDeleted(), err
 }
 
-// BaseURL returns the host's base URL, or "" if the URL is in the store and has not been set.
+// BaseURL returns the host's base URL, or "" if the URL has not been set.
 func (v *Records) BaseURL(ctx context.Context) (string, error) {
 	if v.URL != "" {
 		return v.URL, nil
@@ -164,13 +159,12 @@ func (v *Records) lookupCached(ctx context.Context, id identity.ID, fresh bool) 
 	return m, nil
 }
 
-// recordCache caches records. A record expires cacheTTL after the start of its read.
 type recordCache struct {
 	mu          sync.Mutex
 	items       map[identity.ID]cachedRecord
 	openVacants openIDs
-	generation  uint64    // number of writes by this instance
-	latestFloor time.Time // latest Floor of a record
+	generation  uint64
+	latestFloor time.Time
 }
 
 func (m *recordCache) raiseLatestFloor(floor time.Time) bool {
@@ -183,16 +177,15 @@ func (m *recordCache) raiseLatestFloor(floor time.Time) bool {
 	return isLater
 }
 
-// openIDs caches the result of ListOpen for one n.
 type openIDs struct {
 	ids     []identity.ID
-	n       int // zero if no result is cached
+	n       int
 	expires time.Time
 }
 
 type cachedRecord struct {
 	record  Record
-	ok      bool // whether the vacant is hosted here
+	ok      bool
 	expires time.Time
 }
 
@@ -224,8 +217,8 @@ func (m *recordCache) putOpenIDs(o openIDs, generation uint64) {
 }
 
 // put caches a record that was read in a generation. If this instance has written since then, the
-// record may be older than the write and is not cached. Therefore, this instance does not answer
-// calls with an older record after a command such as pause has returned.
+// record is not cached. Otherwise, a paused vacant could still answer after the pause command has
+// returned.
 func (m *recordCache) put(id identity.ID, r cachedRecord, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,7 +229,6 @@ func (m *recordCache) put(id identity.ID, r cachedRecord, generation uint64) {
 		m.items = make(map[identity.ID]cachedRecord)
 	}
 	if _, isCached := m.items[id]; !isCached && len(m.items) >= maxCacheItems {
-		// Remove expired items to make room, or any items if none has expired.
 		now := r.expires.Add(-cacheTTL)
 		for id, r := range m.items {
 			if !now.Before(r.expires) {

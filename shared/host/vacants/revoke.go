@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Revoke revokes a vacant's key with the vacant's own signature. The event, the registration and
-// the record, which becomes SUNK, change in one commit. A revocation is final. Repeating it has no
+// Revoke revokes a vacant's key forever and makes the vacant SUNK. Repeating the call has no
 // effect.
 func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
 	noReceipt := registry.Receipt{}
@@ -81,8 +80,7 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 }
 
 // AcceptRevocation stores a revocation that the holder of the revoked key has signed. The key may
-// belong to a vacant on another host (see registry.Revoke). If the vacant is hosted here, it
-// becomes SUNK in the same commit.
+// belong to a vacant on another host. A vacant on this host becomes SUNK in the same commit.
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()

@@ -10,7 +10,6 @@ import (
 
 func RootKey() store.Key { return RootDocs.Key() }
 
-// rootVacant contains the vacant at the host's own address, or nil.
 type rootVacant struct {
 	Vacant *identity.ID `json:"vacant"`
 }
@@ -32,8 +31,8 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	}))
 }
 
-// Root returns the vacant at the host's own address, which is the vacant set by SetRoot or
-// otherwise the only open vacant. If neither exists, ok is false.
+// Root returns the vacant set by SetRoot or otherwise the only open vacant. If neither exists, ok
+// is false.
 func (v *Directory) Root(ctx context.Context) (id identity.ID, ok bool, err error) {
 	s, d, err := RootDocs.Get(ctx, v.Store, RootKey())
 	if err != nil {

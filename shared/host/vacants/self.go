@@ -16,8 +16,7 @@ type hostIdentity struct {
 }
 
 // HostSigner returns the signer of the host's own identity. If Config.Identity is nil, the first
-// use creates a key and stores it sealed. If several instances create a key concurrently, all of
-// them use the key that was stored.
+// use creates a key and stores it sealed.
 func (v *Directory) HostSigner(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
@@ -42,7 +41,7 @@ func (v *Directory) HostID(ctx context.Context) (identity.ID, error) {
 }
 
 func (v *Directory) loadHostIdentity(ctx context.Context) (hostIdentity, error) {
-	// The identity is read from the store only once, because any client can request the host's id.
+	// The identity is cached, because any client can request the host's id.
 	if s := v.cachedIdentity.Load(); s != nil {
 		return *s, nil
 	}
@@ -60,7 +59,7 @@ func (v *Directory) loadHostIdentity(ctx context.Context) (hostIdentity, error) 
 	if err != nil {
 		return hostIdentity{}, store.AsProblem(err)
 	}
-	v.cachedIdentity.Store(&s) // the identity never changes
+	v.cachedIdentity.Store(&s)
 	return s, nil
 }
 

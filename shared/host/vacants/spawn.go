@@ -17,44 +17,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// SpawnSpec describes a child to create.
 type SpawnSpec struct {
-	// Asker is the party that creates the child and that chose Substrate and Agent, unless they are
-	// the parent's. It must be allowed to know the vacants in Agent.Vacants, except public vacants.
+	// Asker must know the vacants in Agent.Vacants that are not public.
 	Asker  Asker
-	Parent identity.ID // hosted on this host
+	Parent identity.ID
 	Path   composite.BirthPath
 	Name   string
-	// Capability and Substrate default to the parent's values. A parent that answers with a plan
-	// has no substrate to inherit. Path D3 requires a different capability, and D5 a different
-	// substrate.
+	// Capability and Substrate default to the parent's values. Path D3 requires a different
+	// capability, and D5 a different substrate.
 	Capability, Substrate string
-	// Agent is the child's own agent. Its Vacants may be names. If Agent is nil and Substrate is
-	// empty, the child has its parent's agent.
+	// If Agent is nil and Substrate is empty, the child has its parent's agent.
 	Agent  *definition.Agent
 	Tenant string // defaults to the parent's tenant
-	// Tools contains all tools that a D2 child may use. If the parent has a manifest, they must be
-	// a subset of its tools. For the other paths, Tools are added to the inherited tools.
+	// Tools contains all tools that a D2 child may use. For the other paths, Tools are added to the
+	// inherited tools.
 	Tools        []string
-	Rule         string       // added rule of conduct, for path D1
-	SecondParent *identity.ID // second parent, on this host, for path D4
-	// Reachability defaults to parent-only for a closed child and to public_a2a for others.
-	// OutboundPolicy of a closed child defaults to no-external, or to parent-permitted if its
-	// substrate is a URL, which becomes one of its tools. For others, it defaults to the policy in
-	// the parent's own manifest, or to unrestricted.
+	Rule         string       // for path D1
+	SecondParent *identity.ID // for path D4
+	// Reachability and OutboundPolicy may be empty. buildManifest then chooses the defaults.
 	Reachability   composite.Reachability
 	OutboundPolicy composite.OutboundPolicy
 }
 
-// closedPath is the birth path of closed children.
 const closedPath composite.BirthPath = "D2"
 
-// Spawn creates a child with its own key. One commit contains the child's record, name and BIRTH
-// entry, the parent's SPAWN entry, the manifest with its edge, and the registration for the child's
-// first publication. A D2 child is closed and LOCAL, and other children are open and ACTIVE. The
-// parent must be LOCAL or ACTIVE, and its key must not be revoked. A closed parent can have only
-// closed children, because an open child would bypass the gate (Graduation). Repeating the call
-// returns the same child.
+// Spawn creates a child with its own key. A D2 child is closed and LOCAL, and other children are
+// open and ACTIVE. A closed parent can have only closed children, because an open child would
+// bypass the checks of a graduation. Repeating the call returns the same child.
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
 	noManifest := composite.Manifest{}
 	if v.Registry == nil {
@@ -123,7 +112,7 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 		return r, m, err
 	}
-	var sealedRecord Record // record with only the id and the sealed seed
+	var sealedRecord Record
 	key, wipe, err := v.sealKey(ctx, &sealedRecord, nil)
 	if err != nil {
 		return Record{}, noManifest, err
@@ -142,16 +131,16 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	return r, m, nil
 }
 
-// findChild returns the child that s describes and its current manifest, or the zero Record if the
-// child can be created. If a different vacant has the name, the error is NameTakenError.
+// findChild returns the child that s describes and its manifest, or the zero Record if the child
+// can be created.
 func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
 	noManifest := composite.Manifest{}
 	parent, err := v.getAsOperator(ctx, s.Parent)
 	if err != nil {
 		return Record{}, noManifest, err
 	}
-	// This check precedes the read by name. Otherwise, if another process created the same child in
-	// between, the name would be reported as taken.
+	// If this check followed the read by name, a child that another process creates in between
+	// would be reported as a taken name.
 	_, nameErr := v.checkNameAvailable(ctx, v.Store, s.Asker, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
 	r, err := v.GetByName(ctx, OperatorAsker(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
@@ -177,7 +166,7 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 		return Record{}, noManifest, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its BIRTH entry cannot be read", r.ID.Short())
 	}
 	spec, err := substrate.Parse(r.Substrate)
-	firstEndpoints := listEndpoints(spec, nil) // endpoints of the first agent, or of the substrate
+	firstEndpoints := listEndpoints(spec, nil)
 	if err == nil && r.AgentVersion > 0 {
 		var a definition.Agent
 		a, err = v.agentVersion(ctx, r.ID, 1)

@@ -17,29 +17,22 @@ import (
 
 // Changes contains the arguments of Update. Nil fields are left unchanged.
 type Changes struct {
-	// Asker is the party that changes the vacant and that chose Substrate and Agent. It must be
-	// allowed to know the vacants in Agent.Vacants, except public vacants.
+	// Asker must know the vacants in Agent.Vacants that are not public.
 	Asker            Asker
 	Name, Capability *string
-	Substrate        *string // string form of a substrate.Spec, for a default agent
-	// Agent is the next version of the agent. Its Vacants may be names. Agent and Substrate exclude
-	// each other.
+	Substrate        *string // string form of a substrate.Spec
+	// Agent is the next version of the agent. Agent and Substrate exclude each other.
 	Agent *definition.Agent
-	// IfAgentVersion is the version of the agent on which the change is based. If the agent has
-	// another version now, Update fails. If IfAgentVersion is nil, any version is replaced.
+	// If IfAgentVersion is set and the agent has another version, Update fails.
 	IfAgentVersion *int
 	KeylessAccess  *KeylessAccess
 	CallTimeout    *time.Duration // zero means the host's limit
-	// IfChanged is the ChangedAt time of the record on which the changes are based. If the record
-	// has changed since then, Update fails. If IfChanged is zero, any record is changed.
+	// If IfChanged is set and differs from the record's ChangedAt, Update fails.
 	IfChanged time.Time
 }
 
-// Update changes the name, the capability, the substrate, the agent or settings of a vacant that is
-// not terminal. If the card changes, the same commit contains the new card and, for a published
-// vacant, its publication. The old name stays reserved for the tenant. Calls that were already
-// accepted are answered with the old substrate and agent. Repeating the same changes has no effect.
-// If IfAgentVersion or IfChanged does not match, or the name is taken, the error is Conflict.
+// Update changes a vacant that is not terminal. If the card changes, the same commit contains the
+// new card and, for a published vacant, its publication.
 func (v *Directory) Update(ctx context.Context, id identity.ID, c Changes) (Record, error) {
 	if err := v.checkChanges(&c); err != nil {
 		return Record{}, err
@@ -172,9 +165,8 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 	return updated, v.addChange(ctx, tx, &updated, e)
 }
 
-// nextChooser returns the party that chose r's substrate or agent after the change c. If a tenant
-// sets the current value again, the chooser stays the same. If the operator sets it again, the
-// operator becomes the chooser.
+// nextChooser returns the party that chose r's substrate or agent after the change c. A tenant that
+// sets the current value again does not become the chooser.
 func (c *Changes) nextChooser(r *Record, next *definition.Agent) outbound.URLChooser {
 	isSet := c.Substrate != nil || c.Agent != nil
 	isSame := next == nil && (c.Substrate == nil || *c.Substrate == r.Substrate)

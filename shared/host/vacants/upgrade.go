@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The functions in this file convert documents of earlier programs to the current form, for package
-// upgrade. They add their writes to tx. For documents in the current form, they add no writes.
+// The functions in this file convert documents of earlier programs for package upgrade.
 
 func UpgradeHostIdentity(ctx context.Context, tx *store.Tx, v custody.Vault) error {
 	// An earlier program sealed the host's identity like the seed of a vacant.
@@ -44,8 +43,8 @@ func UpgradeHostIdentity(ctx context.Context, tx *store.Tx, v custody.Vault) err
 	return nil
 }
 
-// UpgradeRecord stores the record of a vacant in the current format and in the index of open
-// vacants. It also adds the bytes to the tenant's quota that earlier programs did not count.
+// UpgradeRecord stores the record of a vacant in the current format. It also adds bytes to the
+// tenant's quota that earlier programs did not count.
 func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identity.ID) error {
 	d, err := tx.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
@@ -94,7 +93,7 @@ func convertFormat(d *store.Doc) (oldFormat int, err error) {
 	// The current format has all members of formats 2 to 4, so only the number changes.
 	var members map[string]json.RawMessage
 	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &oldFormat) != nil || oldFormat < 1 || oldFormat >= currentFormat {
-		return oldFormat, nil // Parse reports the error
+		return oldFormat, nil // RecordDocs.Parse reports the error of a damaged document
 	}
 	if oldFormat == 1 { // programs of format 1 did not know these members
 		for _, name := range []string{"agent", "plain", "price"} {
@@ -106,9 +105,8 @@ func convertFormat(d *store.Doc) (oldFormat int, err error) {
 	return oldFormat, err
 }
 
-// UpgradeName adds the document of a name, or of a tombstone without a name, to the index of its
-// vacant's tenant. It moves a name with capitals to NameKey. If another name that differs only by
-// case already has this key, the document stays, so that the name still leads to the same vacant.
+// UpgradeName adds the document of a name to its tenant's index and moves a name with capitals to
+// NameKey, unless another spelling has this key.
 func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	d, err := tx.Doc(ctx, k)
 	if err != nil || d.Version == 0 {

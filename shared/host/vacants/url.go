@@ -36,9 +36,8 @@ func (v *Directory) requireBaseURL(ctx context.Context) (string, error) {
 	return u, err
 }
 
-// SetURL stores the base URL and replaces all cards that contain a different URL (see
-// UpdateCardURLs). It returns the number of new cards. After an error it can be repeated. If the
-// configuration sets the URL, every other URL is rejected.
+// SetURL stores the base URL and replaces all cards that contain a different URL. It returns the
+// number of new cards. If the configuration sets the URL, every other URL is rejected.
 func (v *Directory) SetURL(ctx context.Context, base string) (signedCount int, err error) {
 	base, err = normalizeURL(base)
 	if err != nil {

@@ -1,19 +1,13 @@
-// Package vacants manages the vacants of this host: records, names, sealed keys, logbooks, states
-// and publications, and the host's own identity. It also stores the versions of agents and the
-// plans of composites, because each of them is committed together with the vacant's record. Package
-// resources checks them, and package answer uses them to answer calls.
+// Package vacants manages the vacants of this host: their records, names, sealed keys, logbooks,
+// states and publications, and the host's own identity. A Directory changes vacants, and Records
+// reads their records without keys.
 //
-// Every change of a vacant is one commit of its record, a logbook entry that it signed, and its
-// registration, so a half-changed vacant cannot be observed. If a child is created, imported or
-// graduates, the commit also contains its manifest and the changes of a parent on this host. A name
-// belongs to one vacant at a time. After a rename or a deletion it stays reserved for the vacant's
-// tenant. A seed (a private key) never appears in an error or a log line, and records contain only
-// sealed seeds. A deleted vacant leaves a tombstone, which is a record without the seed and other
-// destroyed data.
+// Every change of a vacant is one commit of its record, a signed logbook entry and its
+// registration, so a half-changed vacant cannot be observed. A seed (a private key) never appears
+// in an error or a log line, and records contain only sealed seeds.
 //
-// A lookup of a vacant requires an Asker, the party that may or may not know the vacant. The
-// exceptions are FindCached, FindCachedByName and Lookup, for calls and for handlers that conceal
-// hidden vacants.
+// A lookup requires an Asker, the party that may or may not know the vacant. The exceptions are
+// FindCached, FindCachedByName and Lookup, for calls and for handlers that conceal hidden vacants.
 package vacants
 
 import (
@@ -40,27 +34,20 @@ import (
 // Config configures a Directory. Records and Rand are required.
 type Config struct {
 	*Records
-	// Registry contains the publications of the vacants. It is nil on a host without a registry.
 	Registry *registry.Registry
-	// Vault opens the vacants' keys. It is nil in a process that must not open keys. In such a
-	// process, AddManifest rejects manifests of vacants on this host, and AcceptRevocation does not
-	// update the vacant's record. The revocation document then stops calls.
+	// Vault opens the vacants' keys. It is nil in a process that must not open keys.
 	Vault custody.Vault
-	// Resources contains the resources of agents. If it is nil, the host has none, and no vacant
-	// can be created.
-	Resources *resources.Resources
-	// FeeBasisPoints is the host's share of charges in basis points, which is stored in new prices.
+	// If Resources is nil, no vacant can be created.
+	Resources      *resources.Resources
 	FeeBasisPoints int64
-	// Quotas limits the vacants of a tenant and the data that is stored for them.
-	Quotas quota.Quotas
-	Rand   io.Reader // safe for concurrent use
+	Quotas         quota.Quotas
+	Rand           io.Reader // safe for concurrent use
 	// Identity returns the host's own identity if a key service stores it. It is called for each
-	// use and must have its own cache. If it is nil, the host has a software identity, which is
-	// stored sealed.
+	// use and must have its own cache. If it is nil, the host's key is stored sealed.
 	Identity func(context.Context) (identity.Signer, error)
-	// Wait sleeps between tries, or returns early when ctx ends.
-	Wait func(ctx context.Context, d time.Duration) error
-	// KeyTTL is the time for which an opened key stays in memory. The default is 10 minutes.
+	Wait     func(ctx context.Context, d time.Duration) error
+	// KeyTTL is the time for which an opened key stays in memory, even if another process has
+	// deleted the vacant.
 	KeyTTL time.Duration
 }
 
@@ -70,11 +57,11 @@ const defaultKeyTTL = 10 * time.Minute
 // share a store.
 type Directory struct {
 	Config
-	signers        *sealed.Signers // signers of vacants
-	hostSigners    *sealed.Signers // signers of the host's own identity
+	signers        *sealed.Signers
+	hostSigners    *sealed.Signers
 	agents         *agentCache
 	logbookLocks   keyedMutex
-	cachedIdentity atomic.Pointer[hostIdentity] // the host's own identity, or nil before it is read
+	cachedIdentity atomic.Pointer[hostIdentity]
 }
 
 func New(c Config) *Directory {
@@ -87,7 +74,7 @@ func New(c Config) *Directory {
 	c.KeyTTL = cmp.Or(c.KeyTTL, defaultKeyTTL)
 	agents, err := lru.New[store.Key, definition.Agent](maxCachedAgents)
 	if err != nil {
-		panic(err) // the size is a positive constant
+		panic(err)
 	}
 	return &Directory{Config: c, agents: agents, signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTTL), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTTL)}
 }

@@ -24,13 +24,13 @@ var Docs = store.DocKind[workspaceDocument]{
 type workspaceDocument struct {
 	Owner     string    `json:"owner"`
 	Name      string    `json:"name"`
-	ID        string    `json:"id"` // random id in the keys of the files and of their blobs
+	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created"`
 	SealedKey []byte    `json:"box"`
 }
 
-// CountDocs contains numbers of two kinds. The number of an owner counts its workspaces. The number
-// of a workspace packs its file and byte counts, or is the negative Unix time of its removal.
+// CountDocs counts the workspaces of each owner. The number of a workspace packs its file and byte
+// counts, or is the negative Unix time of its removal.
 var CountDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
 	Codec: store.CountCodec(),
@@ -62,8 +62,8 @@ var FileDocs = store.DocKind[fileDocument]{
 	},
 }
 
-// fileDocument is a file, or the tombstone of a deleted file. A tombstone remains long
-// enough to stop a late retry of the preceding write.
+// fileDocument is a file, or the tombstone of a deleted file. A tombstone stops a late retry of the
+// preceding write.
 type fileDocument struct {
 	Path string    `json:"path,omitempty"` // set only if it differs from the sort key
 	Size int64     `json:"size"`
@@ -71,8 +71,8 @@ type fileDocument struct {
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// FormerBlob is a replaced blob that a backup may need until FormerUntil. A blob that is replaced
-	// before maxUnrecordedAge needs no record, because Sweep deletes it only after orphanAge.
+	// FormerBlob is a replaced blob that a backup may need until FormerUntil. A blob
+	// younger than maxUnrecordedAge needs no such record.
 	FormerBlob  string    `json:"former,omitempty"`
 	FormerUntil time.Time `json:"former_until,omitzero"`
 }
@@ -81,7 +81,6 @@ func (v *fileDocument) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) 
 
 func (v *fileDocument) isFile() bool { return v.Blob != "" }
 
-// packedCounts returns what the file adds to the number in CountDocs.
 func (v *fileDocument) packedCounts() int64 {
 	if !v.isFile() {
 		return 0

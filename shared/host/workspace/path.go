@@ -17,20 +17,17 @@ import (
 )
 
 const (
-	MainName = "main"
-	// TestName is the only workspace of test keys and test tasks.
-	TestName = "test"
-	// OperatorOwner is the owner of the operator's workspaces.
+	MainName      = "main"
+	TestName      = "test"
 	OperatorOwner = "operator"
 )
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// Ref identifies a workspace. Owner is the hexadecimal id of an account, or OperatorOwner.
 type Ref struct{ Owner, Name string }
 
-// ResolveRef returns the workspace that a payer means by name, or an error if the payer may not
-// use the name. If p is nil, the operator is the owner. An empty name means the default workspace.
+// ResolveRef returns an error if the payer may not use the name. If p is nil, the operator is the
+// owner.
 func ResolveRef(p *call.Payer, name string) (Ref, error) {
 	r := Ref{OperatorOwner, cmp.Or(name, MainName)}
 	if p != nil {
@@ -50,8 +47,6 @@ func ResolveRef(p *call.Payer, name string) (Ref, error) {
 	return r, nil
 }
 
-// NormalizePath returns the NFC form of a path. It returns an error if the path is not valid for a
-// file.
 func NormalizePath(path string) (string, error) {
 	pathError := func(want string) (string, error) {
 		return "", problem.Invalid("path", want, fmt.Sprintf("%.80q", path))
@@ -78,5 +73,5 @@ func NormalizePath(path string) (string, error) {
 	return normalized, nil
 }
 
-// FoldPath returns the form that all spellings of a path share. Lists are sorted by this form.
+// FoldPath returns the form that all spellings of a path share.
 func FoldPath(path string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(path))) }

@@ -14,33 +14,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// BlobPrefix begins the keys of all blobs.
 const BlobPrefix = "workspaces/"
 
 const (
 	// orphanAge is the minimum age at which a blob without a document is deleted. It is longer than
-	// any write. After the files of a removed workspace are deleted, its count document remains for
-	// orphanAge.
+	// any write.
 	orphanAge = 24 * time.Hour
 	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup must
 	// read the blobs within this time after it has read the documents.
 	backupTime = time.Hour
 	// maxUnrecordedAge limits the age of a replaced blob that is not recorded in FormerBlob. Sweep
-	// deletes such a blob at orphanAge, and therefore at least 2*backupTime after its replacement.
+	// deletes an unrecorded blob at least 2*backupTime after its replacement.
 	maxUnrecordedAge = orphanAge - 2*backupTime
-	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
-	// a writer may retry.
+	// tombstoneTime exceeds backupTime and the time during which a writer may retry.
 	tombstoneTime = 2 * backupTime
-	// verifyAge is the minimum age at which Verify reports a blob without a document.
-	verifyAge = 2 * orphanAge
+	verifyAge     = 2 * orphanAge
 
 	maxParallelDeletes = 8
 )
 
 func blobKey(id, name string) string { return BlobPrefix + id + "/" + name }
 
-// RemoveWorkspace removes a workspace and destroys its key, which makes the files unreadable.
-// Sweep deletes the files later.
+// RemoveWorkspace removes a workspace and destroys its key. Sweep deletes the unreadable files
+// later.
 func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 	return store.AsProblem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
@@ -60,7 +56,7 @@ func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			countDoc.Expires = w.now().Add(orphanAge) // deleteFiles sets it later for workspaces with blobs
+			countDoc.Expires = w.now().Add(orphanAge) // deleteFiles sets it for workspaces with blobs
 		}
 		CountDocs.Put(tx, countDoc, -w.now().Unix()) // makes concurrent writes fail
 		tx.AddWrites(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
@@ -82,6 +78,7 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 			return err
 		}
 	}
+	// The count document outlives every write, because it makes late writes fail.
 	return w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, CountDocs.Key(id))
 		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, number)
@@ -89,15 +86,14 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 	})
 }
 
-// Sweep deletes the files of removed workspaces, and sufficiently old blobs without a document. It
-// returns the number of deleted blobs.
+// Sweep deletes the files of removed workspaces, and old blobs without a document.
 func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	blobs, err := w.Blobs()
 	if err != nil {
 		return 0, store.AsProblem(err)
 	}
 	verification := Verification{Documents: w.Store.Store, Now: w.now(), Report: func(_, _, _ string) {}}
-	var errs []error // errors of single workspaces, which do not stop the sweep
+	var errs []error
 	err = forEachWorkspace(ctx, blobs, func(id string, blobInfos []blob.Info) error {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
 		switch {
@@ -128,9 +124,9 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	return deleted, store.AsProblem(errors.Join(append(errs, err)...))
 }
 
-// forEachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads
-// the documents. An old blob without a document is therefore an orphan: no write waits that long
-// between a blob and its document.
+// forEachWorkspace lists the blobs of a workspace before fn reads its documents. An old blob
+// without a document is therefore an orphan, because no write waits that long between a blob and
+// its document.
 func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, blobInfos []blob.Info) error) error {
 	var blobInfos []blob.Info
 	lastID := ""
@@ -155,15 +151,12 @@ func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, 
 	return fn(lastID, blobInfos)
 }
 
-// Verification compares the documents of all workspaces with each other and with the blobs. Its
-// method Verify returns an error only if it cannot read all documents and blobs.
 type Verification struct {
 	Documents interface {
 		store.Reader
 		store.Lister
 	}
-	// Blobs opens the blob storage, or returns nil if the host has none. If Blobs is nil, Verify
-	// compares only documents.
+	// Blobs opens the blob storage. If Blobs or its result is nil, Verify compares only documents.
 	Blobs func() (blob.Blobs, error)
 	Now   time.Time
 	// Report is called for each inconsistency with the key of a document or blob.
@@ -207,9 +200,9 @@ func (c *Verification) Verify(ctx context.Context) error {
 	return nil
 }
 
-// verifyWorkspace compares the documents of a workspace with its blobs. It returns the
-// blobs that are older than age and not needed by any document. If a file was written after the
-// blobs were listed, verifyWorkspace may report that its blob is missing.
+// verifyWorkspace returns the blobs that are older than age and not needed by any document. If a
+// file was written after the blobs were listed, verifyWorkspace may report that its blob is
+// missing.
 func (c *Verification) verifyWorkspace(ctx context.Context, id string, blobInfos []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, countDoc, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {

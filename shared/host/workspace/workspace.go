@@ -1,11 +1,9 @@
 // Package workspace stores files of accounts and of the operator in named directory trees.
 //
-// A file is a document that refers to a blob. The blob has a random key and is sealed under the key
-// of the workspace. A write stores the blob before it commits the document. One conditional commit
-// changes the document and the counts, and adds the caller's own writes. Therefore every document
-// has its blob, a writer cannot overwrite a concurrent change unnoticed, and a crash leaves at most
-// a blob without a document, which Sweep deletes later. The removal of a workspace destroys its
-// key.
+// A file is a document that refers to a blob, which is sealed under the key of the workspace. A
+// write stores the blob before it commits the document. After a crash, a blob may therefore have no
+// document until Sweep deletes it, but every document has its blob. Documents are changed in
+// conditional commits, so a writer cannot overwrite a concurrent change unnoticed.
 package workspace
 
 import (
@@ -37,34 +35,32 @@ const (
 	MaxWorkspaces = 10        // per owner
 
 	keySize       = 32
-	sealOverhead  = 12 + 16 // nonce and tag of a sealed blob
+	sealOverhead  = 12 + 16 // nonce and tag
 	maxCachedKeys = 64
 )
 
 type Config struct {
 	Store store.Updater
-	// Blobs opens the blob storage.
 	Blobs func() (blob.Blobs, error)
 	Vault custody.Vault
-	// CheckWritable returns an error if an owner must not write, for example because its account is
-	// suspended. It is called again in each attempt of a commit.
+	// CheckWritable returns an error if an owner must not write.
 	CheckWritable func(ctx context.Context, owner string) error
-	// RemoveRelated adds deletions of related documents to the commit that removes a workspace.
+	// RemoveRelated adds deletions to the commit that removes a workspace.
 	RemoveRelated func(ctx context.Context, tx *store.Tx, ref Ref) error
 	Now           func() time.Time
 }
 
-// Workspaces reads and writes files. It is safe for concurrent use. The fmt package prints only its
-// type, so that keys are not logged.
+// Workspaces is safe for concurrent use. The fmt package prints only its type, so that keys are not
+// logged.
 type Workspaces struct {
 	Config
-	keyCache *lru.Cache[string, cipher.AEAD] // keyed by workspace id
+	keyCache *lru.Cache[string, cipher.AEAD]
 }
 
 func New(c Config) *Workspaces {
 	keyCache, err := lru.New[string, cipher.AEAD](maxCachedKeys)
 	if err != nil {
-		panic(err) // the size is a positive constant
+		panic(err)
 	}
 	return &Workspaces{c, keyCache}
 }
@@ -74,9 +70,9 @@ func (w *Workspaces) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "wor
 type File struct {
 	Path string    `json:"path"`
 	Size int64     `json:"size"`
-	Hash string    `json:"sha256"`         // hexadecimal
-	Time time.Time `json:"time"`           // last write
-	Task string    `json:"task,omitempty"` // id of the task that wrote the file, or ""
+	Hash string    `json:"sha256"` // hexadecimal
+	Time time.Time `json:"time"`
+	Task string    `json:"task,omitempty"`
 
 	ws   *openWorkspace
 	blob string
@@ -89,27 +85,21 @@ type Info struct {
 	CreatedAt time.Time `json:"created"`
 }
 
-// Condition restricts a change. The zero Condition always holds.
 type Condition struct {
-	Absent bool   // the file must not exist
-	Exists bool   // the file must exist
-	Hash   string // the file must have this hash
+	Absent bool
+	Exists bool
+	Hash   string
 }
 
-// Change contains the arguments of Workspaces.Write and Workspaces.Delete. Delete uses only
-// Path, Condition and AddWrites.
 type Change struct {
 	Path      string
 	Data      []byte
 	Condition Condition
-	Task      string // id of the writing task, or ""
-	// AddWrites adds writes to the commit of the change. It is called in each attempt, and an
-	// error from it aborts the change. AddWrites may be nil. If an Add of these writes exceeds its
-	// bounds, the error of the change wraps a *store.BoundsError with the key of the Add.
+	Task      string
+	// AddWrites adds writes to the commit of the change. It is called in each attempt, and may be nil.
 	AddWrites func(ctx context.Context, tx *store.Tx) error
 }
 
-// openWorkspace is a workspace whose key has been unsealed.
 type openWorkspace struct {
 	ref Ref
 	id  string
@@ -127,7 +117,7 @@ func errNoWorkspace(name string) error {
 func vaultContext(id string) string { return "workspace:" + id }
 
 func (w *Workspaces) findWorkspace(ctx context.Context, ref Ref) (*openWorkspace, error) {
-	// Read the document even if the key is cached, because the workspace may have been removed.
+	// The workspace may have been removed while its key was cached.
 	v, d, err := Docs.Get(ctx, w.Store.Store, Docs.Key(ref.Owner, ref.Name))
 	switch {
 	case err != nil:
@@ -249,8 +239,7 @@ func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []by
 	return f, data, err
 }
 
-// ReadContent returns the content of a file from Stat or ListFiles. It works for at least an
-// hour after the file was replaced or deleted.
+// ReadContent works for at least an hour after the file was replaced or deleted.
 func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	blobs, err := w.Blobs()
 	if err != nil {
@@ -275,9 +264,8 @@ func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	return data, nil
 }
 
-// ListFiles returns the files whose paths begin with prefix, in the order of their folded paths,
-// and the cursor of the next page. A page has at most n files and may have fewer even if another
-// page follows.
+// ListFiles returns up to n files whose paths begin with prefix, in the order of their folded
+// paths, and the cursor of the next page. A page may have fewer files even if another page follows.
 func (w *Workspaces) ListFiles(ctx context.Context, ref Ref, prefix string, n int, cursor string) (files []File, next string, err error) {
 	if _, err := NormalizePath(strings.TrimSuffix(prefix, "/")); err != nil && prefix != "" {
 		return nil, "", err
@@ -306,8 +294,7 @@ func (w *Workspaces) ListFiles(ctx context.Context, ref Ref, prefix string, n in
 	return files, next, store.AsProblem(err)
 }
 
-// Write creates or replaces a file, and creates the workspace if it does not exist. If the error is
-// not of kind Unavailable, the file is unchanged.
+// Write creates or replaces a file. If the error is not of kind Unavailable, the file is unchanged.
 func (w *Workspaces) Write(ctx context.Context, ref Ref, change Change) (f File, err error) {
 	if change.Path, err = NormalizePath(change.Path); err != nil {
 		return f, err
@@ -328,7 +315,7 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, change Change) (f File,
 	if FoldPath(change.Path) != change.Path {
 		next.Path = change.Path
 	}
-	// Check before storing the blob, so that a change that cannot commit leaves no blob behind.
+	// A change that cannot commit should not leave a blob behind.
 	if _, _, err := w.checkChange(ctx, w.Store.Store, ws, &change, &next); err != nil {
 		return f, store.AsProblem(err)
 	}
@@ -389,8 +376,6 @@ func (w *Workspaces) commitChange(ctx context.Context, ws *openWorkspace, change
 	return f, nil
 }
 
-// checkChange returns an error if a change must not be committed. Otherwise it returns the current
-// document of the file and the packed counts of the workspace.
 func (w *Workspaces) checkChange(ctx context.Context, reader store.Reader, ws *openWorkspace, change *Change, next *fileDocument) (current fileDocument, number int64, err error) {
 	if err := w.CheckWritable(ctx, ws.ref.Owner); err != nil {
 		return current, 0, err

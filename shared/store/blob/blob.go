@@ -1,9 +1,5 @@
-// Package blob defines the port for large objects. An object is stored under a key. Put replaces a
-// complete object, optionally on a condition.
-//
-// A reader always sees exactly one complete version of an object. Of several concurrent writers
-// with the same condition, exactly one succeeds. Adapters are separate packages, and package
-// blobtest is their contract suite.
+// Package blob defines the port for large objects, which Put replaces completely. Readers see only
+// complete versions. Adapters are separate packages, and package blobtest is their contract suite.
 package blob
 
 import (
@@ -17,13 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Info describes an object without its body. Tag identifies the version: versions with different
-// bytes have different tags. Tag is opaque. It is empty only in results of List.
+// Info describes an object. Versions with different bytes have different tags. Tag is empty only in
+// results of List.
 type Info struct {
 	Key      string
 	Size     int64
 	Tag      string
-	Modified time.Time // according to the adapter's clock
+	Modified time.Time
 }
 
 // Object is an open object. The caller must close Body.
@@ -32,62 +28,49 @@ type Object struct {
 	Body io.ReadCloser
 }
 
-// Condition is the condition of a Put. At most one field may be set. The zero Condition always
-// holds.
+// Condition is the condition of a Put. At most one field may be set.
 type Condition struct {
-	Absent bool   // the object must not exist
-	Tag    string // the object must be at this version
+	Absent bool
+	Tag    string
 }
 
-// Blobs stores objects. All methods are safe for concurrent use and respect their context. They
-// check keys with CheckKey; the error for an invalid key is not one of the errors below.
+// Blobs stores objects. All methods are safe for concurrent use.
 type Blobs interface {
-	// Get opens an object. If the object does not exist, it returns ErrAbsent. If the adapter
-	// cannot read the complete body, Read returns ErrUnavailable, not io.EOF.
+	// Get opens an object, or returns ErrAbsent. An incomplete body ends with ErrUnavailable.
 	Get(ctx context.Context, key string) (Object, error)
 
-	// Head describes an object without its body. If the object does not exist, it returns
-	// ErrAbsent.
 	Head(ctx context.Context, key string) (Info, error)
 
-	// Put creates or replaces an object with size bytes of body, starting at the body's current
-	// offset, and returns the tag of the new version. ErrConflict means that the condition did not
-	// hold and that Put did not store the object. ErrUnavailable means that the outcome is unknown
-	// until the caller reads the object. If the adapter retries a Put that was applied, the retry
-	// succeeds. A version is durable before readers can see it.
+	// Put stores size bytes of body from its current offset, and returns the new tag. If writers with
+	// the same Absent or Tag condition compete, one writer succeeds and the others get ErrConflict.
+	// After ErrUnavailable, the outcome is unknown. A version is durable before readers can see it.
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond Condition) (tag string, err error)
 
-	// Delete removes an object. It succeeds if the object does not exist.
+	// Delete succeeds if the object does not exist.
 	Delete(ctx context.Context, key string) error
 
-	// List returns up to n (1 to MaxPage) objects whose keys begin with prefix, in byte order, and
-	// the cursor of the next page. The first page has the cursor "", and the last page returns "".
+	// List returns up to n objects in byte order. The first page has the cursor "", and the last page
+	// returns "".
 	List(ctx context.Context, prefix string, n int, cursor string) ([]Info, string, error)
 }
 
-// Limits of every adapter.
 const (
 	MaxKey  = 512 // in bytes
 	MaxPage = 1000
 	MaxSize = 5 << 30 // in bytes, the limit of one S3 PUT
 
-	maxNameBytes = 128 // in bytes, between two slashes
+	maxNameBytes = 128 // between two slashes
 )
 
 var (
-	// ErrAbsent means that no object has this key.
-	ErrAbsent = errors.New("no such object")
-	// ErrConflict means that the condition of a Put does not hold.
+	ErrAbsent   = errors.New("no such object")
 	ErrConflict = errors.New("the object is not at the expected version")
-	// ErrUnavailable means that the adapter is unreachable or that an outcome is unknown. It equals
-	// store.ErrUnavailable, so that handlers answer 503 for both.
+	// ErrUnavailable equals store.ErrUnavailable, so that handlers answer 503 for both.
 	ErrUnavailable = store.ErrUnavailable
 )
 
-// CheckKey returns an error unless every adapter can store the key: one or more names joined by
-// '/', each with 1 to 128 lower-case letters, digits, '.', '_' and '-', without a '.' at its ends.
-// Such keys cannot leave a directory, do not collide on case-insensitive file systems, and need no
-// escaping in a URL.
+// CheckKey returns an error unless every adapter can store the key. Valid keys cannot leave a
+// directory, do not collide on case-insensitive file systems, and need no escaping in a URL.
 func CheckKey(key string) error {
 	if key == "" || len(key) > MaxKey {
 		return fmt.Errorf("a key has 1 to %d bytes, got %d", MaxKey, len(key))
@@ -109,8 +92,7 @@ func isNotKeyChar(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 }
 
-// CheckPut returns an error for arguments of Put that adapters would treat differently. It restores
-// the offset of body.
+// CheckPut returns an error for arguments that adapters would treat differently.
 func CheckPut(key string, body io.Seeker, size int64, cond Condition) error {
 	if err := CheckKey(key); err != nil {
 		return err
@@ -138,8 +120,6 @@ func CheckPut(key string, body io.Seeker, size int64, cond Condition) error {
 	return nil
 }
 
-// CheckList returns an error for arguments of List that adapters would treat differently. A prefix
-// has the characters of a key but need not be a valid key.
 func CheckList(prefix string, n int) error {
 	if n < 1 || n > MaxPage {
 		return fmt.Errorf("a page has 1 to %d objects, got %d", MaxPage, n)

@@ -1,33 +1,13 @@
-// Package bolt stores everything in one bbolt file, for a host with a single process.
+// Package bolt stores everything in one bbolt file, for a host with a single process. All data that
+// Commit acknowledged or that a read returned is on disk.
 //
-// Everything that Commit acknowledged or that a read returned is on disk. It survives kill -9 and,
-// as far as fsync is reliable, a power failure.
+// One goroutine, the committer, applies the queued commits in groups, and syncs the file once for
+// each group. The rows of all streams are appended to one journal, and an index locates them. Rows
+// keyed by stream would take three times as much CPU and twice as much disk space.
 //
-// # The life of a row
-//
-// Commit copies the row into a record and queues it. One goroutine, the committer, takes a group of
-// commits from the queue and checks the conditions of each in one transaction. It writes the
-// records of the accepted commits, syncs once for the group, and acknowledges them. The next group
-// gathers during the sync, so a commit is never delayed in order to fill a group.
-//
-// Records of all streams are appended to one journal. There, 64 rows of 64 pairs fill a dozen
-// pages; keyed by stream, they would change 64 pages. The index locates the rows. The entries of
-// the last few thousand rows are only in memory (Store.recent). When recent is full, the
-// transaction that writes the next rows also moves recent into the file. After a crash, Open
-// completes the file's index from the journal. In a test with 64 pairs and two rows of 900 bytes
-// per call, rows keyed by pair and position cost 95 to 125 µs of CPU per call and 2.1 KB of disk
-// per row. The journal costs a third of the CPU and 1.1 KB.
-//
-// A reader takes the stream's recent rows from memory, begins a transaction, and ignores records
-// beyond the transaction. A row is added to memory before its transaction is visible, and removed
-// from memory after its index entry is visible. Rows of one commit therefore become visible
-// together. A reader also waits until its transaction is on disk (disk.go).
-//
-// # Measured and rejected
-//
-// Pages larger than 4 KB have no benefit. Not syncing the free list saves a tenth, but then every
-// start reads the complete file. The method DB.Batch of bbolt delays commits to collect a group,
-// and runs a group again if one of its commits is refused.
+// The index entries of the last few thousand rows are only in memory (Store.recent). After a crash,
+// Open completes the file's index from the journal. A reader ignores rows in memory that are not
+// yet in its transaction, so the rows of one commit become visible together.
 package bolt
 
 import (
@@ -53,34 +33,28 @@ const (
 	// pageSize is fixed, so that a file can move between machines.
 	pageSize = 4096
 	// mmapHeadroom is the address space mapped beyond the end of the file, so that a growing file is
-	// remapped only once per GiB.
-	mmapHeadroom = 1 << 30
-	// defaultRecentLimit is the default limit of rows that are missing in the file's index. At most
-	// this many rows are read back at the start.
+	// seldom remapped.
+	mmapHeadroom       = 1 << 30
 	defaultRecentLimit = 4096
-	// lockTimeout limits the wait for another process's lock, for example if that process is just
-	// ending.
-	lockTimeout = time.Second
+	lockTimeout        = time.Second
 )
 
-// Options are options of Open. The zero Options suit a host.
 type Options struct {
-	// MaxSize is the size limit of the file in bytes. If a commit needs a larger file, Commit returns
-	// ErrUnavailable. Reads still succeed. Zero means no limit.
+	// MaxSize is the size limit of the file in bytes. Zero means no limit. If a commit needs a larger
+	// file, Commit returns ErrUnavailable.
 	MaxSize int
-	// Upgrade upgrades a file of an earlier format. If it is nil, Open rejects such a file.
+	// If Upgrade is nil, Open rejects a file of an earlier format.
 	Upgrade *Upgrade
 
-	recentLimit int // defaultRecentLimit if zero
+	recentLimit int
 	openFile    func(string, int, os.FileMode) (*os.File, error)
 }
 
-// Store is an open file.
 type Store struct {
 	db            *bbolt.DB
-	recentLimit   int // maximum number of recent rows
+	recentLimit   int
 	queue         queue
-	committerDone chan struct{} // closed when the committer has ended
+	committerDone chan struct{}
 
 	disk syncState
 
@@ -91,14 +65,14 @@ type Store struct {
 	// rollbackCount counts the groups that were published and rolled back.
 	rollbackCount uint64
 
-	// groupMu is held by the committer during each group, and by a walk at its start and end.
+	// The committer holds groupMu during each group. A walk holds groupMu at its start and end.
 	groupMu sync.Mutex
 	views   []*view
 }
 
 // recentEntries lists the rows of a stream that are missing in the file's index: records[i] is the
-// record of position firstPosition+i. streamNumber is the stream's number in the file. The
-// committer only appends to records, so a copy of the struct is a snapshot.
+// record of position firstPosition+i. The committer only appends to records, so a copy of the
+// struct is a snapshot.
 type recentEntries struct {
 	streamNumber  uint64
 	firstPosition uint64
@@ -107,7 +81,7 @@ type recentEntries struct {
 
 func (r recentEntries) lastPosition() uint64 { return r.firstPosition + uint64(len(r.records)) - 1 }
 
-// recordAt returns the record at a position, or 0 if r does not contain the position.
+// recordAt returns the record at a position, or 0.
 func (r recentEntries) recordAt(position uint64) uint64 {
 	if position < r.firstPosition || position-r.firstPosition >= uint64(len(r.records)) {
 		return 0
@@ -115,8 +89,6 @@ func (r recentEntries) recordAt(position uint64) uint64 {
 	return r.records[position-r.firstPosition]
 }
 
-// truncateAfter returns r without the records after record. They are invisible to a reader whose
-// transaction ends with record.
 func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
@@ -124,8 +96,8 @@ func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	return r
 }
 
-// Open opens the file at path, or creates it with mode 0600. It rejects a file of a later format
-// and a file locked by another process, without changing them.
+// Open opens the file at path, or creates it. It does not change a file of a later format or a file
+// locked by another process.
 func Open(path string, o Options) (*Store, error) {
 	s := &Store{recentLimit: o.recentLimit, committerDone: make(chan struct{}), recent: map[store.Stream]recentEntries{}}
 	if s.recentLimit == 0 {
@@ -145,8 +117,8 @@ func Open(path string, o Options) (*Store, error) {
 }
 
 func (s *Store) prepareFile(u *Upgrade) error {
-	// If a process was killed between its last write and the sync, its last transaction and the name
-	// of a new file are readable, but a power failure would lose them. Therefore sync both.
+	// If a process was killed before its last sync, a power failure could still lose its last
+	// transaction, or the name of a new file. Therefore sync both.
 	if err := errors.Join(s.db.Sync(), syncDir(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
@@ -209,8 +181,8 @@ func (s *Store) openDB(path string, options *bbolt.Options) error {
 	return problem.Wrap(problem.Unavailable, err, "cannot open %s: %v", path, err)
 }
 
-// recoverPanic runs fn and converts a panic to an error. bbolt panics if it reads invalid data, and
-// an access beyond the end of a truncated file is a memory fault. fn must release locks with defer.
+// recoverPanic converts a panic of fn to an error. bbolt panics on invalid data, and a truncated
+// file causes memory faults. fn must release locks with defer.
 func recoverPanic(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -238,8 +210,6 @@ func isPanic(err error) bool {
 	return errors.As(err, &p)
 }
 
-// Close lets the committer finish the queue, waits for reads, and closes the file. Later reads of a
-// running walk return ErrUnavailable.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -249,9 +219,8 @@ func (s *Store) Close() error {
 	return s.closeFile(s.disk.err())
 }
 
-// closeFile closes the file unless err, the earlier failure of the store, is a panic. After a
-// panic, bbolt may still hold locks and its Close could hang, so the file stays open until the
-// process ends.
+// closeFile closes the file unless err is a panic. After a panic, bbolt may still hold locks, and
+// its Close could hang.
 func (s *Store) closeFile(err error) error {
 	if isPanic(err) {
 		return nil

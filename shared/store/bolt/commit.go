@@ -8,11 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothingToCommit aborts a transaction in which every commit was refused or had been applied
-// before. Such a transaction need not be synced.
+// errNothingToCommit aborts a transaction without writes, which need not be synced.
 var errNothingToCommit = errors.New("nothing to commit")
 
-// runCommitter runs the committer, which is the only goroutine that writes to the file.
 func (s *Store) runCommitter() {
 	defer close(s.committerDone)
 	var group []*request
@@ -24,8 +22,7 @@ func (s *Store) runCommitter() {
 		outcomes, err := s.commitGroup(group)
 		for i, r := range group {
 			if err != nil {
-				// Refused commits fail too, because the refusal may depend on data that is not on
-				// disk.
+				// Refused commits fail too, because the refusal may depend on data that is not on disk.
 				r.outcome <- err
 			} else {
 				r.outcome <- outcomes[i]
@@ -34,7 +31,6 @@ func (s *Store) runCommitter() {
 	}
 }
 
-// commitGroup commits a group and syncs it. The outcomes are valid if err is nil.
 func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
@@ -85,8 +81,7 @@ func (s *Store) publishRows(g *group) {
 	}
 }
 
-// finishCommit releases readers that saw the transaction before it was synced, and drops rows that
-// are now in the file's index.
+// finishCommit releases waiting readers, and drops rows that are now in the file's index.
 func (s *Store) finishCommit(g *group) {
 	s.disk.markSynced(g.txID)
 	if !g.indexFlushed {
@@ -97,9 +92,9 @@ func (s *Store) finishCommit(g *group) {
 	s.recent = map[store.Stream]recentEntries{}
 }
 
-// rollBack rolls back a group whose transaction failed with cause. If the transaction is visible
-// nevertheless, its last sync failed, and the state on disk is unknown. After a panic, bbolt's lock
-// may still be held. In both cases, the store fails all calls until the file is opened again.
+// rollBack handles a failed group. If the transaction is visible nevertheless, its sync failed and
+// the state on disk is unknown. After a panic, bbolt's lock may still be held. In both cases, all
+// later calls fail.
 func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {
 		return s.disk.markLost(cause)
@@ -120,7 +115,7 @@ func (s *Store) rollBack(g *group, cause error) error {
 }
 
 func (s *Store) runUnsyncedReadTx(fn func(*bbolt.Tx) error) error {
-	return recoverPanic(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
+	return recoverPanic(func() error { return s.db.View(fn) })
 }
 
 func (s *Store) unpublishRows(g *group) {

@@ -9,10 +9,10 @@ import (
 )
 
 // syncState tracks which transactions are on disk. A bbolt transaction is visible before its last
-// sync has finished. If a host sent such data to a caller, a power failure could still undo it.
-// Therefore a reader waits until its transaction is on disk.
+// sync has finished, and a power failure could still undo it. Therefore a reader waits until its
+// transaction is on disk.
 type syncState struct {
-	lastSynced atomic.Int64 // last transaction on disk
+	lastSynced atomic.Int64
 	mu         sync.Mutex
 	cond       *sync.Cond
 	failure    error // if set, the state on disk is unknown, and all calls fail
@@ -27,7 +27,6 @@ func (d *syncState) markSynced(id int) {
 	d.cond.Broadcast()
 }
 
-// markLost records that the state on disk is unknown, and returns the error of all later calls.
 func (d *syncState) markLost(cause error) error {
 	d.mu.Lock()
 	d.failure = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)

@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// DeleteExpired deletes at most n documents that have expired at now, the earliest first. It does
-// not delete a document that is written concurrently.
+// DeleteExpired deletes at most n documents that have expired at now, the earliest first.
 func (s *Store) DeleteExpired(ctx context.Context, now time.Time, n int) (deleted int, err error) {
 	var expired []store.Delete
 	err = s.db.View(func(tx *bbolt.Tx) error {

@@ -10,8 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// journalPartitionID is the only partition of the feed, because the journal contains all rows in
-// order.
 const journalPartitionID = "journal"
 
 func (s *Store) Partitions(context.Context) ([]store.Partition, error) {

@@ -13,42 +13,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Format is the version of the file layout that this package reads and writes.
+// Format is the version of the file layout.
 const Format = 4
 
-// Buckets of a file.
 var (
-	// metaBucket holds the format, the last indexed record and the state of an upgrade.
 	metaBucket = []byte("meta")
-	// journalBucket holds every row in the order of acceptance: record number -> record. Commits only
-	// add records at its end.
+	// journalBucket holds all rows in the order of acceptance: record number -> record.
 	journalBucket = []byte("journal")
-	// numberByNameBucket maps stream names to numbers: name -> number. It stores each name once, and
-	// listing streams does not read rows.
+	// numberByNameBucket: stream name -> stream number.
 	numberByNameBucket = []byte("names")
-	// nameByNumberBucket is the inverse of numberByNameBucket, for the feed: number -> name.
+	// nameByNumberBucket: stream number -> stream name.
 	nameByNumberBucket = []byte("numbers")
 	// indexBucket locates rows: stream number, position -> record number.
 	indexBucket = []byte("index")
-	// documentsBucket holds the documents: partition, sort -> document.
+	// documentsBucket: partition, sort -> document.
 	documentsBucket = []byte("documents")
-	// sparseIndexBucket is the sparse index: index partition, index sort, document key -> empty value.
+	// sparseIndexBucket: index partition, index sort, document key -> empty value.
 	sparseIndexBucket = []byte("listed")
-	// expiryBucket lists documents by expiry: Unix second, document key -> empty value.
+	// expiryBucket: Unix second, document key -> empty value.
 	expiryBucket = []byte("expiring")
 
-	// Keys in metaBucket.
 	formatKey      = []byte("format")
-	lastIndexedKey = []byte("indexed") // last indexed record
+	lastIndexedKey = []byte("indexed")
 	upgradeKey     = []byte("upgrade") // state of an incomplete upgrade
-	aboutKey       = []byte("about")   // Info.About
+	aboutKey       = []byte("about")
 )
 
 // entryFormat is the first byte of every record and every document.
 const entryFormat = 1
 
-// recordHeaderSize is the size of a record without the row's data: format, WriteID, stream number,
-// position.
+// recordHeaderSize is the size of a record's format, WriteID, stream number and position.
 const recordHeaderSize = 1 + 16 + 8 + 8
 
 func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -64,7 +58,7 @@ func indexKey(streamNumber, position uint64) []byte {
 	return binary.BigEndian.AppendUint64(encodeNumber(streamNumber), position)
 }
 
-// encodeRecord encodes a row. The stream number stays 0 until the committer calls setStreamNumber.
+// encodeRecord encodes a row. The committer sets the stream number later.
 func encodeRecord(a store.Append) []byte {
 	b := make([]byte, recordHeaderSize, recordHeaderSize+len(a.Data))
 	b[0] = entryFormat
@@ -92,8 +86,8 @@ func parseRecord(record []byte, streamNumber, position uint64) (store.Row, error
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[recordHeaderSize:]}, nil // Data aliases record
 }
 
-// partitionPrefix returns the prefix of all keys of a partition. The length comes first, so that
-// the keys of a partition never start with the prefix of another partition.
+// partitionPrefix returns the prefix of all keys of a partition. The prefix begins with the length,
+// so that it never matches the keys of another partition.
 func partitionPrefix(partition string) []byte {
 	b := make([]byte, 0, 2+len(partition)+64)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
@@ -111,9 +105,8 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 	return store.Key{}, damagedError("%q is not a document's key", b)
 }
 
-// sparseIndexKey returns a key that sorts by the index sort, then by the document's key. A sort may
-// contain zero bytes. Therefore the bytes 0 1 mark its end, and a zero byte in the sort is written
-// as 0 255, which sorts after the end.
+// sparseIndexKey returns a key that sorts by the index sort, then by the document's key. The bytes
+// 0 1 mark the end of the sort. A zero byte in the sort is written as 0 255.
 func sparseIndexKey(index, document store.Key) []byte {
 	return append(append(sparseIndexStart(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
@@ -145,8 +138,7 @@ func expiryKey(d store.Doc) []byte {
 	return append(encodeNumber(uint64(d.Expires.Unix())), documentKey(d.Key)...)
 }
 
-// encodeDocument encodes a document: format, version, number, WriteID, index, expiry second or 0,
-// data.
+// encodeDocument encodes format, version, number, WriteID, index, expiry second or 0, and data.
 func encodeDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
 	b = append(b, entryFormat)
@@ -196,7 +188,6 @@ func parseDocumentBody(k store.Key, b []byte) (d store.Doc, ok bool) {
 	return d, true
 }
 
-// parseDocumentHead decodes a document up to its index key, and returns the remaining bytes.
 func parseDocumentHead(b []byte) (d store.Doc, rest []byte, ok bool) {
 	var used int
 	if d.Version, used = binary.Uvarint(b); used <= 0 {
@@ -226,8 +217,6 @@ func damagedError(format string, args ...any) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf(format, args...), "the data file is damaged: "+format, args...)
 }
 
-// checkFormat initializes an empty file and upgrades a file of an earlier format. If u is nil, it
-// returns an OldFormatError instead of upgrading. It refuses formats that it cannot upgrade.
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {

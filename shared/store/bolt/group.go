@@ -16,8 +16,8 @@ type group struct {
 	buckets
 	store          *Store
 	txID           int
-	previousRecord uint64 // last record of the previous transaction
-	lastRecord     uint64 // last record so far
+	previousRecord uint64
+	lastRecord     uint64
 	streamEnds     map[store.Stream]*streamEnd
 	hasWrites      bool
 	indexFlushed   bool
@@ -34,14 +34,13 @@ func openBuckets(tx *bbolt.Tx) buckets {
 
 func (b buckets) lastIndexedRecord() uint64 { return parseNumber(b.meta.Get(lastIndexedKey)) }
 
-// streamEnd describes the end of a stream: its number (0 for a new stream), its last position, and
-// the records that this group added.
+// streamEnd is the end of a stream, with the records that this group added. The stream number of a
+// new stream is 0.
 type streamEnd struct {
 	streamNumber, lastPosition uint64
 	addedRecords               []uint64
 }
 
-// recentEntries returns the records that the group added to the stream.
 func (e *streamEnd) recentEntries() recentEntries {
 	return recentEntries{streamNumber: e.streamNumber, firstPosition: e.lastPosition - uint64(len(e.addedRecords)) + 1, records: e.addedRecords}
 }
@@ -95,8 +94,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// loadStreamEnd returns the end of a stream, including the rows of this group. It reads
-// Store.recent without a lock, because only the committer changes it.
+// loadStreamEnd reads Store.recent without a lock, because only the committer changes it.
 func (g *group) loadStreamEnd(name store.Stream) *streamEnd {
 	e := g.streamEnds[name]
 	if e == nil {
@@ -170,8 +168,7 @@ func (g *group) appendRow(a store.Append, encoded []byte) error {
 	return nil
 }
 
-// loadForChange returns a document that is about to change, after saving its old value for
-// running walks.
+// loadForChange returns a document after saving its old value for running walks.
 func (g *group) loadForChange(k store.Key) (store.Doc, error) {
 	value := g.documents.Get(documentKey(k))
 	for _, v := range g.store.views {
@@ -201,7 +198,6 @@ func (g *group) putDoc(p store.Put, encoded []byte) error {
 	return g.documents.Put(documentKey(p.Key), encoded)
 }
 
-// updateExpiry changes the expiry entry of the document at k from old.Expires to expiry.
 func (g *group) updateExpiry(old store.Doc, k store.Key, expiry time.Time) error {
 	if old.Expires.Equal(expiry) {
 		return nil
@@ -270,8 +266,7 @@ func (g *group) finish() error {
 	return nil
 }
 
-// flushIndex writes the recent rows and the group's rows to the index in key order, so that it
-// visits each page only once.
+// flushIndex writes the entries in key order, so that it visits each page only once.
 func (g *group) flushIndex() error {
 	g.indexFlushed = true
 	lists := slices.Collect(maps.Values(g.store.recent))
@@ -294,7 +289,6 @@ func (g *group) flushIndex() error {
 	return g.meta.Put(lastIndexedKey, encodeNumber(g.lastRecord))
 }
 
-// completeIndex completes the index from the journal, for example after a crash.
 func completeIndex(tx *bbolt.Tx) error {
 	b := openBuckets(tx)
 	c := b.journal.Cursor()

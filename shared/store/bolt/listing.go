@@ -9,8 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// IsEmpty reports whether the file has no rows and no documents. It disregards a document at the
-// given key.
+// IsEmpty reports whether the file has no rows, and no documents except ignoredKey.
 func (s *Store) IsEmpty(ctx context.Context, ignoredKey store.Key) (isEmpty bool, err error) {
 	err = s.runReadTx(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(documentsBucket).Cursor()
@@ -24,12 +23,11 @@ func (s *Store) IsEmpty(ctx context.Context, ignoredKey store.Key) (isEmpty bool
 	return isEmpty, err
 }
 
-// pageQuery is the query for one page of documents, ordered by key or by the sparse index.
 type pageQuery struct {
 	keyRange   store.Range
 	limit      int
-	prefix     []byte // key prefix of the partition
-	start, end []byte // bounds of the range; end is unused if keyRange.End is empty
+	prefix     []byte
+	start, end []byte // end is unused if keyRange.End is empty
 	lastEntry  []byte // last entry of the previous page; may be nil
 }
 

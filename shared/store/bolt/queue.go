@@ -9,8 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of one group. Further commits wait for the next group. The limits bound memory and the
-// wait of the group's first commit.
+// Limits of one group. They bound memory and the wait of the group's first commit.
 const (
 	maxGroupCommits = 1024
 	maxGroupBytes   = 8 << 20
@@ -19,9 +18,9 @@ const (
 // request is a queued commit with its own copy of all bytes.
 type request struct {
 	writes  []store.Write
-	encoded [][]byte // encoded row or document of each write; nil for Delete and Add
+	encoded [][]byte // row or document; nil for Delete and Add
 	size    int
-	state   atomic.Uint32 // waiting, taken or withdrawn
+	state   atomic.Uint32
 	outcome chan error
 }
 
@@ -51,7 +50,6 @@ func newRequest(writes []store.Write) *request {
 	return r
 }
 
-// queue holds the commits that the committer has not taken yet.
 type queue struct {
 	mu       sync.Mutex
 	notEmpty *sync.Cond
@@ -72,8 +70,8 @@ func (q *queue) enqueue(r *request) error {
 	return nil
 }
 
-// takeGroup waits for commits and appends the commits of one group to group, except withdrawn
-// ones. If the queue is closed and empty, takeGroup returns group unchanged.
+// takeGroup waits for commits and appends one group of them to group. If the queue is closed and
+// empty, takeGroup returns group unchanged.
 func (q *queue) takeGroup(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,7 +103,7 @@ func (q *queue) close() {
 }
 
 // Commit implements store.Store. If the context ends while the commit is queued, the commit is
-// withdrawn. If the context ends later, the caller does not learn the outcome.
+// withdrawn.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.CheckWrites(writes); err != nil {
 		return err

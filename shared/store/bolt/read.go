@@ -38,14 +38,11 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	return rows, err
 }
 
-// noRecordLimit is the record limit of reads outside a walk.
 const noRecordLimit = math.MaxUint64
 
-// readStream runs fn on one stream, up to the record limit, in a read transaction. It copies the
-// stream's recent rows before the transaction begins. A row is dropped from memory only after it is
-// in the file's index, so the transaction finds every row that the copy lacks. If a group is rolled
-// back in between, the copy may contain its records, whose numbers the next group reuses.
-// readStream then starts over.
+// readStream runs fn on one stream in a read transaction. It copies the recent rows first, because
+// a row leaves memory only after it is in the file's index. If a group is rolled back in between,
+// the next group reuses the record numbers of the copy. readStream then starts over.
 func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(streamReader) error) error {
 	for {
 		r, rollbackCount := s.loadRecent(name)
@@ -103,13 +100,12 @@ func (s *Store) beginRead(ctx context.Context) (*bbolt.Tx, error) {
 	return tx, nil
 }
 
-// streamReader reads one stream in one transaction, up to a record.
 type streamReader struct {
 	journal      *bbolt.Bucket
 	index        *bbolt.Bucket // nil if recent has all rows of the stream
-	recent       recentEntries // visible recent rows
-	streamNumber uint64        // zero if the stream does not exist
-	lastRecord   uint64        // last visible record
+	recent       recentEntries
+	streamNumber uint64 // zero if the stream does not exist
+	lastRecord   uint64 // last visible record
 }
 
 func newStreamReader(tx *bbolt.Tx, name store.Stream, r recentEntries, limit uint64) streamReader {
@@ -150,8 +146,8 @@ func (st *streamReader) recordAt(position uint64) uint64 {
 	return record
 }
 
-// readRow returns the row at a position, or the zero Row if it does not exist. Its Data is valid
-// only during the transaction.
+// readRow returns the row at a position, or the zero Row. The row's Data is valid only during the
+// transaction.
 func (st *streamReader) readRow(position uint64) (store.Row, error) {
 	if st.streamNumber == 0 {
 		return store.Row{}, nil

@@ -10,9 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Snapshot copies the store to a new file, readable only by its owner, in the state between two
-// groups of commits. Commits continue during the copy. If the copy fails, Snapshot removes the
-// file.
+// Snapshot copies the store to a new file, in the state between two groups of commits. Commits
+// continue during the copy.
 func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -39,7 +38,6 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// cancelableFile is a file whose writes fail once ctx has ended.
 type cancelableFile struct {
 	ctx context.Context
 	f   *os.File

@@ -12,8 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// OldFormatError is the error of Open if Options.Upgrade is nil and the file has an earlier format
-// or an incomplete upgrade.
+// OldFormatError means that the file needs an upgrade, and that Options.Upgrade is nil.
 type OldFormatError struct{ problem *problem.Error }
 
 func (e *OldFormatError) Error() string { return e.problem.Error() }
@@ -24,7 +23,6 @@ func NewOldFormatError(format string, args ...any) error {
 	return &OldFormatError{problem.New(problem.Conflict, format, args...)}
 }
 
-// earliestFormat is the earliest format that can be upgraded.
 const earliestFormat = 2
 
 // Limits of one transaction of an upgrade.
@@ -35,32 +33,28 @@ const (
 
 // Upgrade contains the functions that Open calls while it upgrades a file of an earlier format.
 //
-// Format 2 stored documents without expiry in a shorter form, and its first version had no
-// nameByNumberBucket. The first transaction sets the new format, which earlier programs reject, and
-// stores an upgradeState. Each later transaction converts some entries. A document does not show
-// whether it was converted, so the transaction records its progress in the upgradeState. The caller
-// may then upgrade the contents of documents, and calls [Store.FinishUpgrade] to delete the
-// upgradeState.
+// The first transaction sets the new format and stores an upgradeState. Each later transaction
+// converts some entries and records its progress, because a document does not show whether it was
+// converted. The caller may then upgrade the contents of documents, and calls
+// [Store.FinishUpgrade].
 type Upgrade struct {
-	// BeforeFirstChange is called before the first change of the file. If it returns an error,
-	// Open fails. The file is locked, so BeforeFirstChange can copy it.
+	// BeforeFirstChange is called while the file is locked, so it can copy the file. If it returns an
+	// error, Open fails.
 	BeforeFirstChange func(from int) error
-	// Progress is called with the number of entries that this process has upgraded. It may be nil.
+	// Progress is called with the number of upgraded entries. It may be nil.
 	Progress func(entries int)
 }
 
-// Phases of an upgrade.
 const (
 	phaseNumbers byte = iota + 1
 	phaseDocuments
-	phaseDone // all entries are upgraded
+	phaseDone
 )
 
-// upgradeState is the persistent state of an upgrade.
 type upgradeState struct {
-	fromFormat int    // format before the upgrade
-	phase      byte   // current phase
-	lastKey    []byte // last key that the current phase has upgraded
+	fromFormat int
+	phase      byte
+	lastKey    []byte // last upgraded key of the phase
 }
 
 func (s *upgradeState) encode() []byte {
@@ -74,7 +68,6 @@ func parseUpgradeState(b []byte) (state upgradeState, ok bool) {
 	return upgradeState{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
 }
 
-// upgradeFile upgrades a file of format fromFormat, or resumes an interrupted upgrade.
 func upgradeFile(db *bbolt.DB, fromFormat int, u *Upgrade) error {
 	if fromFormat < Format {
 		if err := u.BeforeFirstChange(fromFormat); err != nil {
@@ -152,8 +145,8 @@ func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	return len(entries), false, b.meta.Put(upgradeKey, state.encode())
 }
 
-// convertFormat2 converts an encoded document of format 2 to the current format. It returns damaged
-// values unchanged, so that reads report them.
+// convertFormat2 converts a document of format 2, which stored documents without expiry in a
+// shorter form. It returns damaged values unchanged, so that reads report them.
 func convertFormat2(value []byte) []byte {
 	const expiringFormat = 2 // first byte of a document that expires
 	switch {
@@ -167,15 +160,13 @@ func convertFormat2(value []byte) []byte {
 	return value
 }
 
-// Info describes a file.
 type Info struct {
 	Format int // -1 for an empty file
-	// UpgradeFrom is the format at which an incomplete upgrade began. Zero means that no upgrade is
-	// incomplete.
+	// UpgradeFrom is the format at which an incomplete upgrade began, or zero.
 	UpgradeFrom int
-	// About is the value that was passed to the last FinishUpgrade. It may be nil.
+	// About is the argument of the last FinishUpgrade. It may be nil.
 	About []byte
-	// Size is the size of the file. Only Inspect sets it.
+	// Size is only set by Inspect.
 	Size int64
 }
 
@@ -216,14 +207,12 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 	return info, err
 }
 
-// BeginUpgrade marks a file of the current format as being upgraded, for a caller that is going to
-// change the contents of documents.
 func (s *Store) BeginUpgrade() error {
 	state := upgradeState{fromFormat: Format, phase: phaseDone}
 	return s.updateMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, state.encode()) })
 }
 
-// FinishUpgrade marks the upgrade as complete and stores about as Info.About.
+// FinishUpgrade marks the upgrade as complete.
 func (s *Store) FinishUpgrade(about []byte) error {
 	return s.updateMeta(func(meta *bbolt.Bucket) error {
 		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))

@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Walk implements store.Walker. Its view never changes. Walk waits for the running group of commits
-// before it calls fn, and again after fn returns.
+// Walk implements store.Walker. Its view never changes.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	v, err := s.newView(ctx)
 	if err != nil {
@@ -46,9 +45,8 @@ func (s *Store) removeView(v *view) {
 
 // view is the state of the store between two groups of commits.
 //
-// A single long read transaction would retain every page that commits replace: under full load,
-// throughput fell to a tenth within 15 seconds and did not recover for minutes. Instead, a view
-// stores the number of the last record, because rows do not change, and the old value of each
+// A long read transaction would retain every page that commits replace, and throughput would fall
+// to a tenth. Instead, a view stores the number of the last record, and the old value of each
 // document that changes during the walk.
 type view struct {
 	store      *Store
@@ -59,7 +57,6 @@ type view struct {
 	savedValues map[store.Key][]byte // values before the first change; nil for an absent document
 }
 
-// saveValue saves a document's value before its first change.
 func (v *view) saveValue(k store.Key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,8 +77,7 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 }
 
 // Doc implements store.View. A commit saves the old value before its change becomes visible. Doc
-// looks for a saved value after its transaction has begun. If the transaction sees the change, Doc
-// therefore finds the old value.
+// therefore looks for a saved value after its transaction has begun.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
 	err = v.store.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()

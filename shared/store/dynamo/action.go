@@ -13,9 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// returnExisting makes a failed condition return the existing item. If the item has the WriteID of
-// the commit, an earlier try was applied and its response was lost. A separate read could come too
-// late, because another writer may change the item.
+// returnExisting makes a failed condition return the existing item, whose WriteID shows whether an
+// earlier try was applied. A separate read could come too late, because another writer may change
+// the item.
 const returnExisting = types.ReturnValuesOnConditionCheckFailureAllOld
 
 func (s *Store) newAction(w store.Write) types.TransactWriteItem {
@@ -54,7 +54,7 @@ func (s *Store) newAction(w store.Write) types.TransactWriteItem {
 }
 
 // newUpdate converts an Add. DynamoDB evaluates conditions before the update, so the bounds are
-// Min - Delta and Max - Delta, which need more than 64 bits.
+// Min-Delta and Max-Delta, which need more than 64 bits.
 func (s *Store) newUpdate(a store.Add) *types.Update {
 	delta := big.NewInt(a.Delta)
 	minBefore := new(big.Int).Sub(big.NewInt(a.Min), delta)
@@ -80,10 +80,8 @@ func (s *Store) newUpdate(a store.Add) *types.Update {
 	}
 }
 
-// requestToken returns a client request token that identifies a transaction by its content. If
-// DynamoDB receives the same token again within ten minutes, it does not apply the transaction
-// again, and refuses different content. The token is a digest of all writes. Different commits with
-// the same WriteID therefore have different tokens.
+// requestToken returns a token that identifies a transaction by its content. DynamoDB does not
+// apply a transaction again if it receives the same token within ten minutes.
 func requestToken(writes []store.Write) string {
 	h, hasWriteID := sha256.New(), false
 	hashPart := func(kind byte, values ...string) {

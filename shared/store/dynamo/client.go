@@ -13,21 +13,16 @@ import (
 )
 
 const (
-	// tryTimeout is the timeout of one try. DynamoDB answers within milliseconds or not at all, and
-	// the next try uses another connection.
-	tryTimeout = 3 * time.Second
-	// Three tries take a fraction of a second. The caller then answers 503, and its client sends
-	// the same writes again.
+	// DynamoDB answers within milliseconds or not at all, and the next try uses another connection.
+	tryTimeout   = 3 * time.Second
 	maxTries     = 3
 	firstBackoff = 25 * time.Millisecond
-	// The SDK keeps 10 idle connections by default, so a busy process would open a new connection for
-	// most of its concurrent calls.
+	// The SDK's default of 10 idle connections would force most concurrent calls to open a connection.
 	maxIdleConnections = 128
 )
 
-// NewClient returns a client with retries and timeouts for the store, whose writes are all safe to
-// repeat. The client adds the cost of each operation to the obs.Usage of the operation's context.
-// opts are applied last.
+// NewClient returns a client with retries and timeouts for the store. It adds the cost of each
+// operation to the obs.Usage of the operation's context. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout).WithTransportOptions(func(t *http.Transport) {
@@ -42,15 +37,13 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
 }
 
-// backoff returns the pause before try attempt+1, with full jitter. The SDK would wait for seconds,
-// longer than callers can.
+// backoff returns a random pause. The SDK would wait for seconds, longer than callers can.
 func backoff(attempt int, _ error) (time.Duration, error) {
 	return rand.N(firstBackoff << min(attempt, 4)), nil
 }
 
-// WithDynamoDBLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy
-// credentials. It disables response checksums, because DynamoDB Local sends wrong checksums with
-// errors.
+// WithDynamoDBLocal configures a client for DynamoDB Local. It disables response checksums, because
+// DynamoDB Local sends wrong checksums with errors.
 func WithDynamoDBLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint

@@ -14,19 +14,15 @@ import (
 )
 
 const (
-	// maxTransactionSize is DynamoDB's size limit of a transaction, including keys and attribute
-	// names.
+	// maxTransactionSize is DynamoDB's limit, which includes keys and attribute names.
 	maxTransactionSize = 4 << 20
-	// maxContendedTries and firstContendedBackoff limit the retries on contention to about a second
-	// and a half.
+	// Retries on contention take at most about a second and a half.
 	maxContendedTries     = 8
 	firstContendedBackoff = 25 * time.Millisecond
 )
 
-// Commit implements store.Store. An Append at position p > 1 needs proof that row p-1 exists.
-// Callers usually provide the proof by reading the tip. Otherwise Commit reads row p-1, and refuses
-// the append if that row is missing. DynamoDB recognizes a repeated transaction by its requestToken
-// for ten minutes, even if its items have been changed or deleted since then.
+// Commit implements store.Store. If this process does not know that the row below an Append exists,
+// Commit reads that row, and refuses the append if the row is missing.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	if err := store.CheckWrites(writes); err != nil {
 		return err
@@ -55,10 +51,9 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 	return s.sendUntilKnown(ctx, writes, send)
 }
 
-// sendUntilKnown calls send until the outcome is known. If the conditions of the last try failed,
-// it returns their error. However, if the response to an earlier try was lost, DynamoDB may still
-// apply that try once its conditions hold. A taken position never becomes free, but the bounds of
-// an Add may hold later.
+// sendUntilKnown calls send until the outcome is known. If the response to an earlier try was lost,
+// DynamoDB may still apply that try after the last try failed, for example if the bounds of an Add
+// hold later.
 func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
 	pause := firstContendedBackoff
 	for attempt := 1; ; attempt++ {
@@ -107,8 +102,8 @@ func (s *Store) checkPredecessors(ctx context.Context, writes []store.Write) err
 	return nil
 }
 
-// predecessorError returns the error for an append whose predecessor is missing, or the error of an
-// earlier append of the commit, which takes precedence.
+// predecessorError returns the error for an append whose predecessor is missing. The error of an
+// earlier append of the commit takes precedence.
 func (s *Store) predecessorError(ctx context.Context, earlierWrites []store.Write, a store.Append) error {
 	for _, w := range earlierWrites {
 		earlier, ok := w.(store.Append)

@@ -28,9 +28,8 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return parseDoc(out.Item)
 }
 
-// Docs implements store.Store. The sparse index lags slightly, because DynamoDB does not offer
-// consistent reads of it. A page is one query for n+1 documents; the additional one shows whether
-// there is a next page.
+// Docs implements store.Store. Reads of the sparse index lag slightly. The query asks for n+1
+// documents, because the additional document shows whether there is a next page.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -84,9 +83,8 @@ func cursorAfter(docs []store.Doc) string {
 	return store.Cursor{IndexSort: last.Index.Sort, Key: last.Key}.String()
 }
 
-// docsQuery returns the query for a range after a position, or reports that the range is empty. A
-// key condition with two bounds must use BETWEEN, which includes the upper bound. Docs therefore
-// drops a document at r.End.
+// docsQuery returns the query for a range after a position. A condition with two bounds must use
+// BETWEEN, which includes the upper bound, so Docs drops a document at r.End.
 func (s *Store) docsQuery(r store.Range, position store.Cursor) (in *dynamodb.QueryInput, isEmpty bool) {
 	pk, sk, lastSort := attrPK, attrSK, position.Key.Sort
 	start := docItemKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})

@@ -1,11 +1,9 @@
 // Package dynamo is a store in two Amazon DynamoDB tables: rows, whose items are only ever created,
 // and docs.
 //
-// Each commit is one request: a conditional put or delete for a single write, and a transaction for
-// several writes. Streams have no head item. Instead, a row is put only if its position is free and
-// the row below it is known to exist. A process knows this if it has read or written that row or a
-// later one (knowntips.go). Otherwise it reads that row first. The knowledge remains valid until
-// the table is restored from a backup, because rows are never deleted.
+// A row is put only if its position is free and the row below it is known to exist. A process
+// records the highest position that it has read or written in each stream (knowntips.go). If it
+// does not know the row below, it reads that row first.
 package dynamo
 
 import (
@@ -19,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// TableNames names the two tables. A missing table is detected by the first call or by Warm.
 type TableNames struct{ Rows, Docs string }
 
 type Store struct {
@@ -29,7 +26,7 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  sync.WaitGroup // running calls
+	calls  sync.WaitGroup
 }
 
 var (
@@ -37,10 +34,9 @@ var (
 	_ store.Walker = (*Store)(nil)
 )
 
-// New returns a store in the given tables. The client should come from NewClient, because of its
-// retries and timeouts. Its role needs GetItem, Query and PutItem on both tables, UpdateItem and
-// DeleteItem on docs, Query on the index of docs, and Scan on rows for Walk, which only operators
-// use. Transactions need no further permissions.
+// New returns a store in the given tables. The client should come from NewClient. Its role needs
+// GetItem, Query and PutItem on both tables, UpdateItem and DeleteItem on docs, Query on the index
+// of docs, and Scan on rows for Walk, which only operators use.
 func New(client *dynamodb.Client, tables TableNames) *Store {
 	return &Store{client: client, tables: tables, knownTips: knownTips{limit: maxGenerationStreams}}
 }

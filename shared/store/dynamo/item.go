@@ -11,9 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The attribute names. They are short, because their bytes count towards the size of every item.
-// They also version the layout: a later layout would use other names, and a reader rejects an item
-// without an expected attribute.
+// The attribute names are short, because their bytes count towards the size of every item. A later
+// layout would use other names.
 const (
 	attrPK      = "pk" // rows: the stream, as bytes; docs: the partition
 	attrSK      = "sk" // rows: the position; docs: the sort
@@ -26,7 +25,6 @@ const (
 	attrExpires = "t" // only docs that expire: Unix seconds, which DynamoDB's TTL reads
 )
 
-// docsIndex is the name of the sparse index of docs.
 const docsIndex = "listed"
 
 type item = map[string]types.AttributeValue
@@ -115,7 +113,6 @@ func parseDoc(it item) (store.Doc, error) {
 	return doc, r.err
 }
 
-// itemReader reads attributes of an item and records the first error.
 type itemReader struct {
 	item item
 	err  error

@@ -6,16 +6,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxGenerationStreams limits the streams of each of the two generations in knownTips. At about
-// 150 bytes per stream, both take 5 MB. A dropped stream costs one read at its next append, unless
-// the caller reads its tip anyway.
+// maxGenerationStreams limits each of the two generations in knownTips. Both take about 5 MB.
 const maxGenerationStreams = 1 << 14
 
-// knownTips records the highest known position of each stream. Rows are never deleted, so a
-// recorded position remains valid until the table is restored from a backup (see
-// Store.ClearCache). It may be lower than the tip, but is never higher. Two generations limit
-// the number of streams: when young is full, it replaces old, and the streams that were only in old
-// are dropped.
+// knownTips records the highest known position of each stream, which is never higher than the tip.
+// Rows are never deleted, so a position remains valid until the table is restored from a backup
+// (see Store.ClearCache). When young is full, it replaces old.
 type knownTips struct {
 	mu         sync.Mutex
 	limit      int

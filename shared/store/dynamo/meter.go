@@ -69,9 +69,8 @@ func consumedUnits(parameters, result any, err error) (reads, writes float64) {
 	return 0, 0
 }
 
-// failedConditionUnits returns the cost of a failed operation. DynamoDB charges for a failed
-// condition but does not report its cost, so it is computed from the larger of the new and the
-// existing item.
+// failedConditionUnits computes the cost of a failed condition, which DynamoDB charges but does not
+// report.
 func failedConditionUnits(parameters any, err error) float64 {
 	failure, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {

@@ -12,9 +12,8 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// These constants limit the retries of a client with WithReadRate. The client serves an operator
-// and can wait for a busy table: it retries the same page for about six minutes. The client of a
-// host gives up after maxTries.
+// A client with WithReadRate serves an operator, who can wait: it retries a page for about six
+// minutes.
 const (
 	pacedTries        = 40
 	firstPacedBackoff = 50 * time.Millisecond
@@ -22,8 +21,7 @@ const (
 )
 
 // WithReadRate limits a client to the given read units per second, averaged over a second or two,
-// and gives it more retries. A strongly consistent read of 4 KB costs one unit. wait sleeps, or
-// returns early if its context ends. If unitsPerSecond is 0 or less, the rate is not limited.
+// and gives it more retries. If unitsPerSecond is 0 or less, the rate is not limited.
 func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
 	p := &readPacer{unitsPerSecond: unitsPerSecond, now: now}
 	return func(o *dynamodb.Options) {

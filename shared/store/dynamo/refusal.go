@@ -11,14 +11,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// conditionResult is the result of a condition, with the existing item if the condition failed.
 type conditionResult struct {
 	failed   bool
 	existing item
 }
 
 // failedConditions extracts the failed conditions of n writes from err. If onlyConditions is true,
-// failed conditions are the only reason for err.
+// err has no other reason.
 func failedConditions(err error, n int) (results []conditionResult, onlyConditions bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
 		return []conditionResult{{failed: true, existing: single.Item}}, true
@@ -42,8 +41,8 @@ func failedConditions(err error, n int) (results []conditionResult, onlyConditio
 	return results, conditionCount > 0 && otherCount == 0
 }
 
-// isApplied reports whether an existing row or document has the commit's WriteID, which proves that
-// an earlier try was applied completely.
+// isApplied reports whether an existing row or document has the commit's WriteID. If so, an earlier
+// try was applied completely.
 func isApplied(writes []store.Write, results []conditionResult) bool {
 	for i, result := range results {
 		if result.existing[attrWriteID] == nil {
@@ -64,8 +63,7 @@ func isApplied(writes []store.Write, results []conditionResult) bool {
 	return false
 }
 
-// conditionError converts failed conditions to an error: the first TakenError, otherwise the first
-// BoundsError, otherwise the first ConflictError, as store.Store documents.
+// conditionError returns the error that takes precedence according to store.Store.
 func (s *Store) conditionError(writes []store.Write, results []conditionResult) error {
 	var bounds, conflict error
 	for i, result := range results {
@@ -125,8 +123,7 @@ func conflictError(k store.Key, existing item) error {
 }
 
 // isContended reports whether a request failed because other requests use the same items or
-// partition, in this Region or another. A retry may succeed soon. The SDK has already retried other
-// transient errors.
+// partition. A retry may succeed soon. The SDK has already retried other transient errors.
 func isContended(err error) bool {
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range canceled.CancellationReasons {

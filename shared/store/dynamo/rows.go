@@ -61,8 +61,7 @@ func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamo
 	}
 }
 
-// queryRows runs a query over one stream. It records the returned positions, because each row
-// proves that all rows below it exist.
+// queryRows records the returned positions, because each row proves that all rows below it exist.
 func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream store.Stream) ([]store.Row, error) {
 	out, err := s.client.Query(ctx, in)
 	if err != nil {

@@ -8,11 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// writeUnitBytes is the number of bytes of one write unit.
 const writeUnitBytes = 1 << 10
 
 // ItemSize returns the size by which DynamoDB charges and limits an item (Developer Guide,
-// "DynamoDB item sizes and formats"): the UTF-8 bytes of attribute names plus the sizes of values.
+// "DynamoDB item sizes and formats").
 func ItemSize(it map[string]types.AttributeValue) int {
 	size := 0
 	for name, value := range it {
@@ -21,9 +20,8 @@ func ItemSize(it map[string]types.AttributeValue) int {
 	return size
 }
 
-// WriteUnits returns the cost of a commit of items with the given sizes: one unit per started KB
-// for a single item, and two units per started KB in a transaction. It does not include index
-// entries, which cost extra.
+// WriteUnits returns the cost of writing items of the given sizes in one commit, without index
+// entries. A transaction costs twice as much as single writes.
 func WriteUnits(sizes ...int) int {
 	units := 0
 	for _, size := range sizes {
@@ -81,8 +79,7 @@ func valueSize(v types.AttributeValue) int {
 }
 
 // numberSize returns the size of a number: one byte per pair of digits, one more byte, and one for
-// a minus sign. Pairs are the base-100 digits on both sides of the decimal point. Leading and
-// trailing zero pairs are free.
+// a minus sign. Leading and trailing zero pairs are free.
 func numberSize(n string) int {
 	digits, negative := strings.CutPrefix(n, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")

@@ -11,9 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// CreateTables creates the two tables, for tests and local adapters, and waits until they are
-// usable. It does not change existing tables. Deployed tables are created by the stacks, with
-// backups and deletion protection.
+// CreateTables creates missing tables for tests and local adapters.
 func CreateTables(ctx context.Context, client *dynamodb.Client, tables TableNames) error {
 	for _, in := range tableInputs(tables) {
 		_, err := client.CreateTable(ctx, in)

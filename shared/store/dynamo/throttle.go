@@ -9,8 +9,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// throttledError is a throttling error with a short text that names the limit. AWS's text has 500
-// bytes. Strangers can cause many such errors, and logs are charged by the byte.
+// throttledError is a throttling error with a short text. AWS's text has 500 bytes. Strangers can
+// cause many throttling errors, and logs are charged by the byte.
 type throttledError struct {
 	error
 	limit string
@@ -36,8 +36,6 @@ func shortenThrottling(err error) error {
 	return &throttledError{err, exceededLimit(api)}
 }
 
-// exceededLimit returns the exceeded limit, for example TableWriteMaxOnDemand for the table's write
-// limit, or "" if the service does not report it.
 func exceededLimit(err error) string {
 	var reasons []types.ThrottlingReason
 	switch e := err.(type) {

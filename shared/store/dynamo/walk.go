@@ -13,8 +13,7 @@ import (
 )
 
 // Walk implements store.Walker. Only operators should call Walk, because it scans the rows table.
-// The view is not a snapshot: it reads names, rows and documents in their current state. It also
-// lists a damaged stream whose first row is missing.
+// The view is not a snapshot.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := s.beginCall(ctx); err != nil {
 		return err
@@ -25,9 +24,8 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 
 type view struct{ *Store }
 
-// Rows implements store.View. Manual changes of the table may leave items at invalid positions, for
-// example below 1. A page that ascends from 1 or descends from the largest position includes such
-// items. Rows reports them as damage.
+// Rows implements store.View. A page from either end of a stream includes items at invalid
+// positions, for example below 1, and reports them as damage.
 func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	condition, values := " AND sk BETWEEN :from AND :last", item{":from": uintValue(from), ":last": uintValue(math.MaxInt64)}
 	switch {
@@ -42,16 +40,14 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	return v.queryPage(ctx, s, from, n, d, condition, values)
 }
 
-// scanLimit is the number of rows per Scan request. A larger number would read more rows of a long
-// stream to find one name.
+// A larger scanLimit would read more rows of a long stream to find one name.
 const scanLimit = 128
 
 // largestNumber is DynamoDB's largest number. It sorts after every row of a stream.
 const largestNumber = "9.9999999999999999999999999999999999999E+125"
 
-// Streams implements store.View. A scan returns the rows of a stream together, in the order of the
-// hashed stream names. The next page skips the remaining rows of the last stream, so that a long
-// stream costs at most one page.
+// Streams implements store.View. A scan returns the rows of a stream together. The next page skips
+// the remaining rows of the last stream.
 func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) (names []store.Stream, next string, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err

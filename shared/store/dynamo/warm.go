@@ -15,14 +15,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// readsPerTable is the number of reads that Warm sends to each table. The first step of a call has
-// four concurrent requests, each on its own connection.
+// Warm sends four reads, because the first step of a call has four concurrent requests.
 const readsPerTable = 2
 
-// Warm opens the connections that a call needs, by reading absent items for half a read unit each.
-// It reads key in the docs table; the role must be allowed to read it. If the rows table has no
-// name, Warm skips it. The error has kind Unavailable and describes the fault of each table. The
-// store remains usable, because every call tries the tables again.
+// Warm reads absent items to open the connections that a call needs. The role must be allowed to
+// read key in the docs table. If the rows table has no name, Warm skips it.
 func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.beginCall(ctx); err != nil {
 		return err

@@ -26,7 +26,7 @@ func (d *documents) reset() {
 	d.index = map[string][]*store.Doc{}
 }
 
-// get returns the document under k. If it is absent, its Version is 0. The caller must hold mu.
+// get returns the document under k, or a document with Version 0. The caller must hold mu.
 func (d *documents) get(k store.Key) store.Doc {
 	if doc := d.byKey[k]; doc != nil {
 		return *doc
@@ -105,8 +105,6 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	return doc, nil
 }
 
-// Docs implements store.Store. The cursor is the position of the last returned document in the
-// order: its sort and, in the index, its key.
 func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -148,8 +146,6 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return out, store.Cursor{IndexSort: last.Index.Sort, Key: last.Key}.String(), nil
 }
 
-// collectPage copies documents until the end of the range, n documents or pageBytes, and reports
-// whether the range has more documents.
 func collectPage(docs []*store.Doc, r store.Range, n int) (out []store.Doc, hasMore bool) {
 	size := 0
 	for _, doc := range docs {

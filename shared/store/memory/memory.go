@@ -1,10 +1,9 @@
-// Package memory is a store in this process's memory, without persistence. It is for tests,
-// examples and measurements without a disk.
+// Package memory is a store in this process's memory, for tests, examples and measurements.
 //
-// Streams are distributed over shards with separate locks, so that most commits do not wait for
-// each other. Documents, which calls seldom write, share one lock. A commit acquires all its locks
-// before it applies a write, so that readers see all of its writes or none. Locks are acquired in
-// the order of the shards, followed by the lock of the documents, so that no deadlock is possible.
+// Streams are distributed over shards with separate locks, and all documents share one lock. A
+// commit acquires all its locks before it applies a write, so that readers see all of its writes or
+// none. Locks are acquired in the order of the shards, followed by the lock of the documents, so
+// that no deadlock is possible.
 package memory
 
 import (
@@ -28,8 +27,8 @@ type Store struct {
 	docs   documents
 }
 
-// shard holds the streams whose names hash to it. The padding keeps the locks of two shards on
-// different cache lines.
+// shard holds some of the streams. The padding keeps the locks of two shards on different cache
+// lines.
 type shard struct {
 	mu      sync.Mutex
 	closed  bool
@@ -165,7 +164,6 @@ func (sh *shard) storeRow(name store.Stream, row store.Row) {
 	st.rows = append(st.rows, row)
 }
 
-// applyWrites applies several writes, or one write to a document, while it holds all their locks.
 func (s *Store) applyWrites(writes []store.Write) error {
 	lockedShards := s.lockTargets(writes)
 	defer s.unlockTargets(lockedShards)
@@ -197,8 +195,7 @@ func (l lockedStore) RowAt(name store.Stream, position uint64) (store.Row, bool,
 
 func (l lockedStore) DocAt(k store.Key) (store.Doc, error) { return l.docs.get(k), nil }
 
-// lockTargets acquires the locks of the streams in the order of their shards, followed by the lock
-// of the documents. It returns the locked shards.
+// lockTargets acquires the locks in an order that avoids deadlocks.
 func (s *Store) lockTargets(writes []store.Write) []int {
 	var lockedShards []int
 	for _, w := range writes {
@@ -222,7 +219,6 @@ func (s *Store) unlockTargets(lockedShards []int) {
 	}
 }
 
-// Close waits for running calls. Later calls fail.
 func (s *Store) Close() error {
 	for i := range s.shards {
 		s.shards[i].mu.Lock()

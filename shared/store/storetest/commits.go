@@ -16,7 +16,6 @@ var commitTests = []contractTest{
 	{"the accept of a priced call and its refund are atomic", testLedgerCommits},
 }
 
-// scene is a store and writes of each kind. Each write would succeed.
 type scene struct {
 	store                     store.Store
 	firstAppend, secondAppend store.Append

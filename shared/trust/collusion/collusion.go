@@ -1,8 +1,6 @@
 // Package collusion measures the similarity of two vacants: the times of their activity, the model
-// families of their substrates, and their style of writing.
-//
-// A similarity is converted to a strength in [0, 1]. Series of different lengths, NaN and infinite
-// numbers are errors and never result in a strength.
+// families of their substrates, and their style of writing. [Strength] converts a similarity to a
+// number in [0, 1].
 package collusion
 
 import (
@@ -14,13 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A similarity that does not exceed its threshold has strength 0.
 const (
 	ActivityThreshold = 0.70 // threshold for Pearson
 	StyleThreshold    = 0.88 // threshold for Cosine
 )
 
-// Cosine returns the cosine of the angle between x and y, or 0 if one of them is the zero vector.
+// Cosine returns the cosine of the angle between x and y, or 0 if one of them is zero.
 func Cosine(x, y []float64) (float64, error) {
 	if err := checkNumbers("vector", x, y); err != nil {
 		return 0, err
@@ -34,8 +31,7 @@ func Cosine(x, y []float64) (float64, error) {
 	return quotient(xy, math.Sqrt(xx), math.Sqrt(yy))
 }
 
-// Pearson returns the correlation of x and y at lag 0, or 0 if one of the series is empty or
-// constant.
+// Pearson returns the correlation of x and y, or 0 if one of them is empty or constant.
 func Pearson(x, y []float64) (float64, error) {
 	if err := checkNumbers("series", x, y); err != nil {
 		return 0, err
@@ -76,8 +72,7 @@ func checkNumbers(name string, x, y []float64) error {
 	return nil
 }
 
-// quotient divides the product sum xy by the norms x and y, and clips the result to [-1, 1]. It
-// returns 0 if a norm is 0, and an error if a sum has overflowed.
+// quotient returns 0 if a norm is 0, and an error if a sum has overflowed.
 func quotient(xy, x, y float64) (float64, error) {
 	if x == 0 || y == 0 {
 		return 0, nil
@@ -89,8 +84,7 @@ func quotient(xy, x, y float64) (float64, error) {
 	return min(max(q, -1), 1), nil
 }
 
-// Strength returns the strength of a similarity v. It is 0 up to the threshold, and rises linearly
-// from there to 1 at v = 1.
+// Strength rises linearly from 0 at v = threshold to 1 at v = 1.
 func Strength(v, threshold float64) float64 {
 	if v <= threshold {
 		return 0
@@ -100,12 +94,11 @@ func Strength(v, threshold float64) float64 {
 
 // Signal is a detector's result for one pair of vacants.
 type Signal struct {
-	Strength float64 // strength in [0, 1]
-	Reason   string  // explanation for the operator
+	Strength float64
+	Reason   string // explanation for the operator
 }
 
-// CompareSubstrates compares the model families of a and b. Two unknown families are equal, so the
-// caller must handle unknown families first.
+// CompareSubstrates compares model families. The caller must handle unknown families.
 func CompareSubstrates(a, b identity.ID, familyA, familyB string) Signal {
 	switch {
 	case a == b:

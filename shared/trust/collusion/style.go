@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The constants are the indexes of a style vector. Each feature is clipped to [0, 1].
+// The constants are the indexes of a style vector.
 const (
-	featureTokenCount     = iota // tokens per response, in thousands
-	featureTypeTokenRatio        // distinct tokens per token
-	featureEntropy               // evenness of the ten most frequent tokens
+	featureTokenCount = iota // tokens per response, in thousands
+	featureTypeTokenRatio
+	featureEntropy // evenness of the ten most frequent tokens
 	featureSentenceCount
 	featureSentenceLength
 	featurePunctuation
@@ -24,25 +24,23 @@ const (
 	featureRefusals
 	featureConfidenceMean
 	featureConfidenceSpread
-	featureLatencyMedian // median latency, in units of 5 s
-	featureLatencyP95    // 95th percentile of the latency, in units of 10 s
+	featureLatencyMedian // in units of 5 s
+	featureLatencyP95    // in units of 10 s
 	featureToolCalls     // always 0, because a host cannot see tool calls
 	// FeatureCount is the length of a style vector.
 	FeatureCount
 )
 
-// MaxResponses limits the responses that a style vector is computed from.
 const MaxResponses = 50
 
-// Response is an answer as the host has recorded it.
 type Response struct {
 	Text       string
 	Latency    time.Duration
 	Confidence *float64 // nil if the vacant has not stated a confidence
 }
 
-// StyleVector returns the style vector of the last responses, or nil if there are no responses. The
-// features of the text are means over the responses.
+// StyleVector returns the style vector of at most the last MaxResponses responses, or nil if there
+// are no responses.
 func StyleVector(responses []Response) ([]float64, error) {
 	if len(responses) == 0 {
 		return nil, nil
@@ -88,9 +86,8 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[int(math.Ceil(p*float64(len(sorted))))-1]
 }
 
-// styleBaseline returns the mean and the spread (scale) of each feature in ordinary answers. Both
-// refer to square roots, because most features are rates near 0. CentreStyle ignores a feature with
-// a scale of 0.
+// styleBaseline returns the mean and the scale of the square root of each feature in ordinary
+// answers.
 func styleBaseline() (means, scales [FeatureCount]float64) {
 	return [FeatureCount]float64{
 			featureTokenCount: 0.35, featureTypeTokenRatio: 0.65, featureEntropy: 0.92, featureSentenceCount: 0.55, featureSentenceLength: 0.35, featurePunctuation: 0.30, featureQuestions: 0.25,
@@ -101,17 +98,15 @@ func styleBaseline() (means, scales [FeatureCount]float64) {
 		}
 }
 
-// maxDeviation limits the distance of a centred feature from the mean, in scales. Otherwise one
-// extreme feature that two vectors share would make them similar whatever their other features are.
+// maxDeviation limits the distance from the mean, in scales. Otherwise one extreme feature would
+// make two vectors similar.
 const maxDeviation = 2
 
-// CentreStyle returns the difference between a style and the style of ordinary answers. Vectors
-// without negative components all point in similar directions, but centred vectors do not. If no
-// response states a confidence, the two confidence features are 0 and stay 0.
+// CentreStyle returns the difference between a style and the style of ordinary answers. Uncentred
+// vectors all point in similar directions.
 //
-// In measurements with synthetic authors, 95 % of the pairs by one author reach the strength that
-// refuses by default, and at most 0.3 % of the pairs by different authors. Of the latter pairs, 0.1
-// to 2 % exceed StyleThreshold. If styles are not centred, 9 to 48 % exceed it.
+// In measurements with synthetic authors, 95 % of the pairs by one author and at most 0.3 % of the
+// pairs by different authors reached the default threshold.
 func CentreStyle(v []float64) ([]float64, error) {
 	if len(v) != FeatureCount {
 		return nil, problem.New(problem.Damaged, "style: expected %d features, got %d", FeatureCount, len(v))

@@ -8,17 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxAnalysedBytes limits the bytes of a response that are analysed.
 const maxAnalysedBytes = 64 << 10
 
-// topTokenCount is the number of most frequent tokens that the entropy is computed from.
 const topTokenCount = 10
 
 func measureText(text string) (v [FeatureCount]float64) {
 	if len(text) > maxAnalysedBytes {
 		text = strings.ToValidUTF8(text[:maxAnalysedBytes], "")
 	}
-	// The features of latency and confidence stay 0, because they are not in the text.
 	words := tokenize(text)
 	n := float64(len(words))
 	v[featureTokenCount] = clamp(n / 1000)
@@ -69,7 +66,7 @@ func tokenize(text string) []string {
 	}
 	for i, r := range text {
 		switch {
-		// In scripts without spaces, each character is a word.
+		// In scripts without spaces, each character is a token.
 		case r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
 			endWord(i)
 			words = append(words, string(r))
@@ -78,7 +75,7 @@ func tokenize(text string) []string {
 				start = i
 			}
 		case r == '\'' || r == '’':
-			// An apostrophe is part of a word.
+			// An apostrophe is part of a token.
 		default:
 			endWord(i)
 		}
@@ -109,7 +106,6 @@ func measureVariety(words []string) (ratio, evenness float64) {
 		p := float64(n) / float64(sum)
 		evenness -= p * math.Log2(p)
 	}
-	// The evenness is 1 if ten words are equally frequent.
 	return float64(len(counts)) / float64(len(words)), clamp(evenness / math.Log2(topTokenCount))
 }
 

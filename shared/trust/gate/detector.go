@@ -9,10 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/collusion"
 )
 
-// Detector compares a child with other vacants. It must not retain the evidence, and it must be
-// safe for concurrent use.
+// Detector compares a child with other vacants. It must be safe for concurrent use and must not
+// retain the evidence.
 type Detector interface {
-	// Detect returns a problem of kind Damaged if the evidence is invalid, for example NaN.
+	// Detect returns an error of kind Damaged if the evidence is invalid.
 	Detect(Evidence, Policy) (Findings, error)
 }
 
@@ -26,16 +26,14 @@ func NewDetector(p Policy) (Detector, error) {
 	return nil, problem.Invalid("detector", "observed or zeros", fmt.Sprintf("%.20q", p.Detector))
 }
 
-// ZeroDetector is the default detector of the Python reference implementation. It finds no similarity.
-// All children pass its collusion check, unless the threshold of the policy is 0.
+// ZeroDetector finds no similarity, like the Python reference implementation by default.
 type ZeroDetector struct{}
 
 func (ZeroDetector) Detect(e Evidence, p Policy) (Findings, error) {
 	return FindingsFromStrengths(p, e.Parent, 0, 0, 0), nil
 }
 
-// ObservationDetector is the detector that compares the host's own observations. In ModeReference, it ignores
-// siblings.
+// ObservationDetector compares the host's own observations. In ModeReference, it ignores siblings.
 type ObservationDetector struct{}
 
 func (ObservationDetector) Detect(e Evidence, p Policy) (Findings, error) {
@@ -68,7 +66,7 @@ func comparePair(p *Pair, m Mode) (Finding, error) {
 	}
 	signals := []Signal{p.declaredSignal(m), p.ancestorSignal(m), activity, p.substrateSignal(m), style}
 	if m == ModeReference {
-		// The reference also uses the style as a part of its strength same_controller.
+		// The Python reference implementation also uses the style as a part of same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
@@ -92,9 +90,7 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	return s
 }
 
-// ancestorSignal looks for a common ancestor. The signal can refuse only in ModeReference; other
-// modes only record it. The edge to the parent is not evidence, because graduation removes it.
-// Siblings have strength 1, because their parent is a common ancestor.
+// ancestorSignal ignores the relation of parent and child, because graduation ends it.
 func (p *Pair) ancestorSignal(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, CanRefuse: m == ModeReference}
 	switch {
@@ -131,9 +127,6 @@ func (p *Pair) activitySignal(m Mode) (Signal, error) {
 	return s, nil
 }
 
-// substrateSignal compares the substrate families. One common family is a match, even if both
-// vacants also have other families. A match with the parent refuses in all modes, but a match with
-// a sibling refuses only in ModeStrict.
 func (p *Pair) substrateSignal(m Mode) Signal {
 	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == RoleParent || m == ModeStrict}
 	a, b := p.Child.knownFamilies(), p.Other.knownFamilies()
@@ -153,7 +146,6 @@ func (o *Observation) knownFamilies() []string {
 }
 
 func summarizeFamilies(families []string) string {
-	// Only the first family is named, to keep the findings small.
 	if n := len(families) - 1; n > 0 {
 		return fmt.Sprintf("%s and %d more", families[0], n)
 	}
@@ -193,8 +185,6 @@ func roundAll(v []float64) []float64 {
 	return out
 }
 
-// markMissing marks s as a signal without evidence. Its reason is the first reason that the two
-// observations give for the signal, or defaultReason if they give none.
 func (p *Pair) markMissing(s Signal, defaultReason string) Signal {
 	s.State, s.Strength, s.Reason = SignalMissing, 0, defaultReason
 	for _, o := range []Observation{p.Child, p.Other} {

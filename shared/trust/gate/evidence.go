@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Role is the relation of a compared vacant to the child.
 type Role string
 
 const (
@@ -17,38 +16,32 @@ const (
 	RoleSibling Role = "sibling"
 )
 
-// MinResponses is the minimum number of responses of each vacant for a comparison of styles.
 const MinResponses = 50
 
-// ActivityHours is the length of an activity series: the hours of seven days.
 const ActivityHours = 7 * 24
 
-// Observation is a host's own evidence about a vacant. If the evidence for a signal is missing, the
-// fields for the signal are empty, and MissingReasons contains the reason. Families is an
-// exception: if MissingReasons has a reason for Substrate, the list may be incomplete instead of
-// empty.
+// Observation is a host's own evidence about a vacant. If the evidence for a signal is missing,
+// MissingReasons contains the reason. Missing evidence must never look like a similarity of zero.
 type Observation struct {
 	ID             identity.ID
-	Closed         bool                  // closed child, which is called only from within its tree
-	Tenant, Owner  string                // tenant of the vacant, owner in its signed listing
-	Families       []string              // distinct families of its substrates; "unknown" and "composite" are not evidence
-	Activity       []float64             // calls from outside the tree per hour, for ActivityHours hours
-	Responses      int                   // responses that Style was computed from
-	Style          []float64             // style vector of package collusion, not centred
-	MissingReasons map[SignalName]string // reasons for missing evidence
+	Closed         bool // called only from within its tree
+	Tenant, Owner  string
+	Families       []string  // distinct substrate families; "unknown" and "composite" are not evidence
+	Activity       []float64 // calls per hour from outside the tree
+	Responses      int
+	Style          []float64 // not centred
+	MissingReasons map[SignalName]string
 }
 
 // Pair is a child together with a vacant that it is compared with.
 type Pair struct {
 	OtherID      identity.ID
 	Role         Role
-	Child, Other Observation // evidence about the two vacants
-	// HasCommonAncestor is true if the two vacants have a common ancestor. The edge between the
-	// child and its parent is ignored.
+	Child, Other Observation
+	// HasCommonAncestor ignores the relation between the child and its parent.
 	HasCommonAncestor bool
 }
 
-// Evidence is the input of a detector.
 type Evidence struct {
 	Child, Parent identity.ID
 	Pairs         []Pair
@@ -56,7 +49,7 @@ type Evidence struct {
 
 type SignalName string
 
-// The strongest of the first four signals is the strength that the reference calls same_controller.
+// The first four signals form the strength same_controller of the Python reference implementation.
 const (
 	Declared  SignalName = "declared"
 	Ancestor  SignalName = "ancestor"
@@ -66,52 +59,45 @@ const (
 	Style     SignalName = "style"
 )
 
-// SignalState describes whether a signal has evidence.
 type SignalState string
 
 const (
 	SignalObserved SignalState = "observed"
 	SignalMissing  SignalState = "missing"  // refuses in ModeStrict if CanRefuse is true
-	SignalExcluded SignalState = "excluded" // not used under the policy
+	SignalExcluded SignalState = "excluded" // not used by the policy
 )
 
-// Inputs contains the values that a signal was computed from.
 type Inputs struct {
-	Similarity    float64 `json:"similarity,omitempty"` // similarity before the threshold is applied
-	ChildFamilies string  `json:"a,omitempty"`          // families of the child
-	OtherFamilies string  `json:"b,omitempty"`          // families of the other vacant
-	ChildSamples  int     `json:"samples_a,omitempty"`
-	OtherSamples  int     `json:"samples_b,omitempty"`
-	// ChildStyle and OtherStyle are rounded to four decimal places.
-	ChildStyle []float64 `json:"style_a,omitempty"`
-	OtherStyle []float64 `json:"style_b,omitempty"`
+	Similarity    float64   `json:"similarity,omitempty"`
+	ChildFamilies string    `json:"a,omitempty"`
+	OtherFamilies string    `json:"b,omitempty"`
+	ChildSamples  int       `json:"samples_a,omitempty"`
+	OtherSamples  int       `json:"samples_b,omitempty"`
+	ChildStyle    []float64 `json:"style_a,omitempty"`
+	OtherStyle    []float64 `json:"style_b,omitempty"`
 }
 
-// Signal is one kind of similarity of a pair.
 type Signal struct {
 	Name      SignalName  `json:"name"`
 	State     SignalState `json:"state"`
 	Strength  float64     `json:"strength"`
-	CanRefuse bool        `json:"blocks"` // whether the signal can refuse under the policy
+	CanRefuse bool        `json:"blocks"` // whether the signal can refuse
 	Reason    string      `json:"why,omitempty"`
 	Inputs    *Inputs     `json:"inputs,omitempty"`
 }
 
-// Finding is the result of a detector for one pair.
+// Finding is a detector's result for one pair.
 type Finding struct {
 	OtherID identity.ID `json:"with"`
 	Role    Role        `json:"role"`
 	Signals []Signal    `json:"signals"`
 }
 
-// Findings contains a detector's results and the policy that it applied.
 type Findings struct {
 	Policy       Policy    `json:"policy"`
 	PairFindings []Finding `json:"pairs"`
 }
 
-// FindingsFromStrengths returns the findings of a detector that computes only the three strengths
-// of the reference's interface.
 func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
 	return Findings{Policy: p, PairFindings: []Finding{{OtherID: parent, Role: RoleParent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, CanRefuse: true},
@@ -139,7 +125,6 @@ func (f Findings) Check() error {
 	return nil
 }
 
-// strengths contains the three numbers of the reference's interface.
 type strengths struct{ controller, substrate, stylo float64 }
 
 func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
@@ -161,10 +146,8 @@ func (f *Finding) strengths() (s strengths) {
 	return s
 }
 
-// CheckCollusion performs the third check of the gate. If the most similar pair reaches the
-// threshold, it returns an error of kind CollusionFound, whose message is worded as in the
-// reference. In ModeStrict, missing evidence causes the same kind of error, which names the signal.
-// If the findings are invalid, the error has kind Damaged.
+// CheckCollusion returns an error of kind CollusionFound if the most similar pair reaches the
+// threshold, or in ModeStrict if evidence is missing.
 func (f Findings) CheckCollusion() error {
 	if err := f.Check(); err != nil {
 		return err

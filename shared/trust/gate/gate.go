@@ -1,11 +1,6 @@
 // Package gate decides whether a child may graduate, which means that it leaves its parent's tree
-// (PROTOCOL §13). It defines the steps of this decision and their checks. The checks neither read
-// nor write stored data.
-//
-// A standalone host runs the steps itself, and a host on AWS runs them in a state machine. Both use
-// the same order, so both report the same first refusal. Missing evidence is reported as missing
-// and never as zero. An invalid strength is a failure and never lets a child pass. Comments call
-// the Python reference implementation "the reference".
+// (PROTOCOL §13). It defines the steps of this decision, and their checks neither read nor write
+// stored data. All hosts run the same [Steps] in the same order.
 package gate
 
 import (
@@ -18,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// StepName is the name of a step in records, in the state machine and for people.
 type StepName string
 
 const (
@@ -30,15 +24,13 @@ const (
 
 type Step struct {
 	Name StepName
-	// RefusalKinds lists the kinds of the step's refusals. An error of another kind is a failure of
-	// the store, the clock or the evidence.
+	// RefusalKinds lists the error kinds that refuse the graduation. Other errors are failures.
 	RefusalKinds []problem.Kind
-	// Description describes the step for people.
-	Description string
+	Description  string
 }
 
-// Steps returns the steps in their order. Only the last step changes stored data. It first repeats
-// the checks whose facts may have changed since the earlier steps.
+// Steps returns the steps in their order. Only the last step changes stored data. It repeats the
+// checks whose facts may have changed since the earlier steps.
 func Steps() []Step {
 	return []Step{
 		{StepConsent, []problem.Kind{problem.NotFound, problem.ConsentRequired, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
@@ -53,8 +45,7 @@ type kindName struct {
 	name string
 }
 
-// errorNames maps kinds of errors to the names of errors in a state machine. A refusal has the name
-// of the reference's exception class.
+// errorNames names refusals like the exception classes of the Python reference implementation.
 func errorNames() []kindName {
 	return []kindName{
 		{problem.NotFound, "CompositeError"},
@@ -69,7 +60,6 @@ func errorNames() []kindName {
 	}
 }
 
-// OtherErrorName is the name of all errors that errorNames does not list.
 const OtherErrorName = "Failed"
 
 func ErrorName(k problem.Kind) string {
@@ -90,15 +80,13 @@ func ParseErrorName(name string) (problem.Kind, bool) {
 	return problem.Internal, false
 }
 
-// IsRefusal reports whether an error of kind k is a refusal by the step and not a failure.
 func IsRefusal(name StepName, k problem.Kind) bool {
 	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
 	return i >= 0 && slices.Contains(Steps()[i].RefusalKinds, k)
 }
 
-// CheckConsent performs the first check. It returns an error unless both parties have signed the
-// request and the child's manifest names the parent. m is the child's stored manifest, or nil if
-// the child is unknown.
+// CheckConsent returns an error unless both parties have signed r and m names the parent. If the
+// child is unknown, m is nil.
 func CheckConsent(r *composite.GraduationRequest, m *composite.Manifest) error {
 	switch {
 	case m == nil || m.ChildID != r.ChildID:
@@ -117,7 +105,7 @@ func CheckRateLimit(parent identity.ID, w Window, now time.Time, p Policy) error
 }
 
 // CheckStillClosed returns an error if the child is already open, so that a replayed request has no
-// effect (PROTOCOL §23 E2). It runs after CheckRateLimit.
+// effect (PROTOCOL §23 E2).
 func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil
@@ -125,15 +113,13 @@ func CheckStillClosed(m *composite.Manifest) error {
 	return problem.New(problem.AlreadyGraduated, "child %s is open already", m.ChildID.Short())
 }
 
-// RateWindow is the period in which a graduation counts towards the limit of its parent.
 const RateWindow = 24 * time.Hour
 
-// Window contains the times at which children of one parent graduated, in microseconds since 1970.
-// The times may be out of order, because a clock can go back.
+// Window contains the times at which children of one parent graduated, in Unix microseconds. A
+// clock can go back, so the times may be out of order.
 type Window []int64
 
-// Recent returns the times of w that still count towards the limit. A time that is exactly one day
-// old no longer counts.
+// Recent returns the times of w within the last 24 hours.
 func (w Window) Recent(now time.Time) Window {
 	cutoff := now.Add(-RateWindow).UnixMicro()
 	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= cutoff })

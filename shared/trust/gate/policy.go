@@ -13,39 +13,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Mode determines how evidence is weighed.
 type Mode string
 
 const (
-	// ModeDefault does not refuse because of a shared tenant or owner, a substrate family shared
-	// with a sibling, or missing evidence.
 	ModeDefault Mode = "default"
-	// ModeStrict also refuses because of a shared tenant or owner, a substrate family shared with a
+	// ModeStrict refuses more than ModeDefault: a shared tenant or owner, a family shared with a
 	// sibling, and missing evidence.
 	ModeStrict Mode = "strict"
-	// ModeReference judges as the reference would if it had real evidence: it compares the child only
-	// with its parent, does not centre style vectors, and ignores signals without evidence.
+	// ModeReference compares a child only with its parent, like the Python reference
+	// implementation.
 	ModeReference Mode = "reference"
 )
 
-// A policy names its detector by one of these constants.
 const (
 	DetectorObserved = "observed" // compares the host's own observations
-	DetectorZeros    = "zeros"    // finds no similarity and refuses no child
+	DetectorZeros    = "zeros"
 )
 
-// The version and the limits of a policy.
 const (
 	PolicyVersion = "1"
 	MaxDailyLimit = 1000
-	maxPolicySize = 4 << 10 // size of the JSON in bytes
+	maxPolicySize = 4 << 10
 )
 
-// Policy determines how a host or one of its tenants judges graduations. It is stored with each
-// decision.
+// Policy determines how a host or one of its tenants judges graduations.
 type Policy struct {
 	Version    string  `json:"version"`
-	DailyLimit int     `json:"limit"`     // graduations of one parent per day
+	DailyLimit int     `json:"limit"`     // graduations per parent
 	Threshold  float64 `json:"threshold"` // lowest strength of a signal that refuses
 	Mode       Mode    `json:"mode"`
 	Detector   string  `json:"detector"`
@@ -72,7 +66,7 @@ func (p Policy) Check() error {
 }
 
 // ParsePolicy parses a policy from JSON. Omitted members have the values of DefaultPolicy. An
-// unknown member is refused, because it could be a rule that the host would not apply.
+// unknown member is an error, because the host would not apply its rule.
 func ParsePolicy(data []byte) (Policy, error) {
 	if len(data) > maxPolicySize {
 		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicySize), Got: strconv.Itoa(len(data))}

@@ -12,30 +12,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Factor and limits of the weight that reviews of class quarter add to a target in each dimension.
-// If a vacant has no other reviews, a thousand new keys can raise its score by at most 0.03 in a
-// day and 0.13 in total.
+// These limits bound an attack with many new keys: a thousand keys can raise the score of a vacant
+// without other reviews by at most 0.03 in a day.
 const (
 	quarterWeight         = 0.25
-	maxDailyQuarterWeight = 0.5 // weight in a UTC day
-	maxTotalQuarterWeight = 2.0 // decayed weight at any time
+	maxDailyQuarterWeight = 0.5
+	maxTotalQuarterWeight = 2.0 // decayed
 )
 
-// Book is a vacant's reputation. It depends only on the rows of the vacant's reviews.
+// Book is a vacant's reputation, computed from the rows of its reviews.
 type Book struct {
 	Rows             uint64           `json:"rows"`
-	Tip              identity.Hash    `json:"tip"`               // hash of the last row
-	CurrentSubstrate string           `json:"current"`           // substrate of the latest reviewed answer
+	Tip              identity.Hash    `json:"tip"` // hash of the last row
+	CurrentSubstrate string           `json:"current"`
 	AnsweredAt       time.Time        `json:"answered,omitzero"` // signing time of the latest reviewed answer
-	States           map[string]State `json:"states"`            // posteriors by substrate
+	States           map[string]State `json:"states"`
 	QuarterUsage     WeightUsage      `json:"quarter"`
 }
 
-// WeightUsage is the weight that the reviews of class quarter have added to a target.
 type WeightUsage struct {
-	UpdatedAt      time.Time               `json:"at,omitzero"` // time at which the latest such review was accepted
-	DailyWeights   [dimensionCount]float64 `json:"today"`       // weight in the UTC day of UpdatedAt
-	DecayedWeights [dimensionCount]float64 `json:"ever"`        // weight decayed to UpdatedAt
+	UpdatedAt      time.Time               `json:"at,omitzero"`
+	DailyWeights   [dimensionCount]float64 `json:"today"`
+	DecayedWeights [dimensionCount]float64 `json:"ever"`
 }
 
 func (u WeightUsage) decay(t time.Time) WeightUsage {
@@ -54,7 +52,7 @@ func (u WeightUsage) decay(t time.Time) WeightUsage {
 
 func (b *Book) State() *State {
 	s, ok := b.States[b.CurrentSubstrate]
-	if !ok { // b has no reviews
+	if !ok {
 		return nil
 	}
 	return &s
@@ -85,8 +83,8 @@ func (b *Book) VerifyAndAdd(target identity.ID, data []byte, claim *string) (row
 	return row, err
 }
 
-// Add adds the next row, whose encoded form is data. If the row does not contain the hash of the
-// last row, or has an invalid signal or weight, the error has kind Damaged.
+// Add adds the next row, whose encoded form is data. If the row is not linked to the last row, the
+// error has kind Damaged.
 func (b *Book) Add(row *review.Row, data []byte) error {
 	if row.Prev != b.Tip {
 		return problem.New(problem.Damaged, "review %d: expected the hash %s of the row before, got %s", b.Rows+1, b.Tip, row.Prev)
@@ -112,7 +110,7 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 	if row.Class != review.ClassFull {
 		b.QuarterUsage = usage
 	}
-	b.States = maps.Clone(b.States) // a failed commit must not change the map of the book that was read
+	b.States = maps.Clone(b.States) // a failed commit must not change the caller's map
 	if b.States == nil {
 		b.States = map[string]State{}
 	}
@@ -124,12 +122,10 @@ func (b *Book) Add(row *review.Row, data []byte) error {
 	return nil
 }
 
-// tolerance is the relative difference that CheckEqual accepts between two numbers. Some processors
-// fuse additions and multiplications, so results differ slightly.
+// tolerance allows for processors that fuse additions and multiplications.
 const tolerance = 1e-9
 
-// CheckEqual returns an error of kind Damaged unless b equals recounted, the book that results from
-// adding all rows again.
+// CheckEqual returns an error of kind Damaged unless b equals recounted.
 func (b *Book) CheckEqual(recounted *Book) error {
 	var exactFields [2]string
 	var numbers [2][]float64

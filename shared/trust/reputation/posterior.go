@@ -11,10 +11,10 @@ import (
 type Posterior struct {
 	Alpha        float64 `json:"alpha"`
 	Beta         float64 `json:"beta"`
-	Alpha0       float64 `json:"alpha0"`         // Alpha of the prior, towards which Alpha decays
-	Beta0        float64 `json:"beta0"`          // Beta of the prior, towards which Beta decays
-	Evidence     float64 `json:"n_eff"`          // decayed weight of all signals
-	UpdatedUnix  float64 `json:"last_update_ts"` // Unix seconds
+	Alpha0       float64 `json:"alpha0"`
+	Beta0        float64 `json:"beta0"`
+	Evidence     float64 `json:"n_eff"` // decayed weight of all signals
+	UpdatedUnix  float64 `json:"last_update_ts"`
 	HalfLifeDays float64 `json:"half_life_days"`
 }
 
@@ -23,7 +23,7 @@ func NewPosterior(d Dimension, t time.Time) Posterior {
 	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, UpdatedUnix: unixSeconds(t), HalfLifeDays: p.halfLife}
 }
 
-func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // with a fraction, as in the reference
+func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 func (p Posterior) Decay(t time.Time) Posterior {
 	days := (unixSeconds(t) - p.UpdatedUnix) / 86400
@@ -38,8 +38,7 @@ func (p Posterior) Decay(t time.Time) Posterior {
 	return p
 }
 
-// Update decays p to the time t and adds a signal from 0 (bad) to 1 (good) with a weight. If the
-// signal or the weight is invalid, the error has kind Malformed and is worded as in the reference.
+// Update decays p to the time t and adds a signal from 0 (bad) to 1 (good).
 func (p Posterior) Update(signal, weight float64, t time.Time) (Posterior, error) {
 	// The comparison is false for NaN, so NaN is also refused.
 	if !(signal >= 0 && signal <= 1) {
@@ -62,9 +61,7 @@ func (p Posterior) Variance() float64 {
 	return p.Alpha * p.Beta / (n * n * (n + 1))
 }
 
-// check returns an error unless the parameters of p are finite, its prior and its half-life are
-// positive, and Alpha and Beta are not below the prior. An unchecked posterior from another
-// registry could have a mean that is NaN or above 1. The error names the dimension d.
+// check refuses invalid posteriors of other registries, whose mean could exceed 1.
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.UpdatedUnix):

@@ -1,9 +1,6 @@
-// Package reputation turns the reviews of a vacant into scores: five Beta posteriors, one for each
-// dimension, that decay with time.
-//
-// Alpha and Beta of a posterior are never below the values of its prior. A review adds its weight
-// to the sum of Alpha and Beta, and an invalid update changes neither. A vacant without reviews
-// scores 0. Comments call the Python reference implementation "the reference".
+// Package reputation turns the reviews of a vacant into scores. A [State] has five Beta posteriors
+// that decay towards their priors. A [Book] computes the state from the rows of a vacant's reviews.
+// [CappedUCB] ranks vacants for calls.
 package reputation
 
 import (
@@ -15,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Dimension is one of the five qualities that a review rates.
 type Dimension uint8
 
 const (
@@ -38,18 +34,13 @@ func (d Dimension) String() string {
 
 func Dimensions() []Dimension { return []Dimension{Factual, Logical, Relevance, Honesty, Adoption} }
 
-// SearchDimensions returns the dimensions by which a registry ranks search results. The other two
-// describe conduct, not the quality of answers. Clients rank by all dimensions.
+// SearchDimensions returns the dimensions that rate the quality of answers.
 func SearchDimensions() []Dimension { return []Dimension{Factual, Logical, Relevance} }
 
-// priors contains the parameters of each dimension before the first review, and the half-life of
-// its evidence in days.
 var priors = [dimensionCount]struct{ alpha, beta, halfLife float64 }{
 	{1, 1, 90}, {1, 1, 180}, {1, 1, 60}, {2, 1, 30}, {1, 3, 90},
 }
 
-// State is the reputation of one vacant in all dimensions. Its JSON members are named as in the
-// reference.
 type State struct {
 	Factual   Posterior `json:"factual"`
 	Logical   Posterior `json:"logical"`
@@ -91,8 +82,7 @@ func (s State) Decay(t time.Time) State {
 	return s
 }
 
-// Check returns an error if a posterior of s is invalid. Callers must check states from other hosts
-// and from documents that may be damaged.
+// Check returns an error if s is invalid. Callers must check states from other hosts.
 func (s *State) Check() error {
 	for _, d := range Dimensions() {
 		if err := s.Posterior(d).check(d); err != nil {
@@ -112,8 +102,7 @@ func (s *State) HasEvidence() bool {
 }
 
 // Score returns the mean of the posterior means of dims, or of all dimensions if dims is empty. If
-// s is nil or has no evidence, the score is 0. The reference also returns 0 at first, but returns
-// the mean of the prior once the reputation has been read.
+// s is nil or has no evidence, Score returns 0.
 func (s *State) Score(dims ...Dimension) float64 {
 	if s == nil || !s.HasEvidence() {
 		return 0
@@ -130,4 +119,4 @@ func (s *State) Score(dims ...Dimension) float64 {
 
 func isFinite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-func formatFloat(f float64) string { return string(canon.AppendFloat(nil, f)) } // the reference prints floats in this form
+func formatFloat(f float64) string { return string(canon.AppendFloat(nil, f)) }

@@ -7,8 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Weights are the relative weights of the dimensions. If Weights is nil or all weights are zero,
-// all dimensions have the same weight.
+// Weights are relative weights. If all weights are zero, all dimensions have the same weight.
 type Weights map[Dimension]float64
 
 func (w Weights) normalize() ([dimensionCount]float64, error) {
@@ -33,11 +32,11 @@ func (w Weights) normalize() ([dimensionCount]float64, error) {
 }
 
 const (
-	deviationWeight      = 1.0   // weight of the standard deviation
-	explorationWeight    = 0.5   // weight of the exploration term
-	negligibleWeight     = 0.05  // dimensions up to this weight do not affect the combined evidence
-	minDimensionEvidence = 1e-6  // lower bound of a dimension's evidence
-	minEvidence          = 0.001 // lower bound of the combined evidence
+	deviationWeight      = 1.0
+	explorationWeight    = 0.5
+	negligibleWeight     = 0.05
+	minDimensionEvidence = 1e-6
+	minEvidence          = 0.001
 )
 
 func combinePosteriors(s *State, w [dimensionCount]float64) (mean, deviation float64) {
@@ -64,11 +63,8 @@ func explorationBonus(n float64, vacantCount int) float64 {
 	return explorationWeight * math.Sqrt(math.Log(math.Max(float64(vacantCount), 2))/n)
 }
 
-// UCB returns the upper confidence bound of the reference: the sum of the mean, the uncertainty of
-// the mean, and an exploration bonus, which is larger for more vacants and for less evidence. If
-// one weighted dimension has no evidence, the bonus is 13.2 for two vacants and 22 for seven,
-// although means are at most 1. A vacant without evidence in one dimension then beats all vacants
-// with reviews in all dimensions. To choose a vacant, use [CappedUCB].
+// UCB returns the upper confidence bound of the Python reference implementation. If a weighted
+// dimension has no evidence, the bonus is at least 13. Use [CappedUCB] to choose a vacant.
 func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 	weights, err := w.normalize()
 	if err != nil {
@@ -79,22 +75,13 @@ func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 	return mean + deviationWeight*deviation + explorationBonus(n, vacantCount), nil
 }
 
-// MaxExploration limits the exploration bonus of CappedUCB. A vacant without reviews then scores
-// 0.85 and gets its first calls. Among a hundred vacants, it beats a vacant with 100 reviews and a
-// mean of 0.7, but not one with 100 reviews and a mean of 0.8. A bonus without a limit would grow
-// with the number of vacants, so the party that creates the most vacants would win.
+// MaxExploration limits the exploration bonus of CappedUCB. A bonus without a limit would grow with
+// the number of vacants and favour a party that creates many.
 const MaxExploration = 0.25
 
-// CappedUCB computes UCB with three changes:
-//
-//   - Dimensions without evidence are ignored. One such dimension would dominate the bonus of UCB,
-//     and nearly all vacants lack evidence in adoption. If all dimensions lack evidence, all of
-//     them are used with their priors.
-//   - The exploration bonus is computed from [State.Evidence], like EarnedScore. Evidence below 1 is
-//     raised to 1, so that a trace of evidence does not earn a larger bonus than a complete review.
-//   - The exploration bonus is at most MaxExploration.
-//
-// If s is nil, the vacant has no reviews.
+// CappedUCB computes UCB from the dimensions with evidence, or from all dimensions if no dimension
+// has evidence. The exploration bonus is at most MaxExploration. If s is nil, the vacant has no
+// reviews.
 func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
 	weights, err := w.normalize()
 	if err != nil {
@@ -131,7 +118,6 @@ func priorState() *State {
 	return &s
 }
 
-// Level is a vacant's attestation level, L0 to L3.
 type Level uint8
 
 func ParseLevel(s string) (Level, error) {
@@ -141,18 +127,15 @@ func ParseLevel(s string) (Level, error) {
 	return Level(s[1] - '0'), nil
 }
 
-// Standing contains the facts about a vacant, other than its reviews, that raise its CallScore.
 type Standing struct {
 	Level       Level
 	Stake       float64
-	Portability float64 // the reference's portability_bonus, which the caller computes
+	Portability float64
 }
 
-// maxPortability limits the part of Portability that CallScore adds.
 const maxPortability = 0.10
 
-// CallScore returns UCB plus a bonus for the vacant's standing. The reference ranks candidates by
-// this score.
+// CallScore returns the score by which the Python reference implementation ranks candidates.
 func CallScore(s *State, w Weights, vacantCount int, standing Standing) (float64, error) {
 	score, err := UCB(s, w, vacantCount)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// SourceCallerReview and SourceGroundTruth are values of Factors.Source.
 const (
 	SourceCallerReview = "caller_review"
 	SourceGroundTruth  = "ground_truth"
@@ -13,17 +12,15 @@ const (
 
 var baseWeights = map[string]float64{SourceGroundTruth: 1, "redteam_probe": 0.8, SourceCallerReview: 0.6, "peer_review": 0.4, "adoption_event": 0.3, "self_eval": 0.05}
 
-// Factors determine the weight of a review.
 type Factors struct {
-	Source       string  // a key of baseWeights
-	SameFamily   bool    // whether reviewer and target use models of the same family
-	ReviewNumber int64   // 1 for the first review of the target by the same party, 2 for the second, and so on
-	Similarity   float64 // similarity of reviewer and target, from 0 to 1
-	Reviewer     *State  // reputation of the reviewer, or nil
+	Source       string
+	SameFamily   bool
+	ReviewNumber int64 // 1 for the first review by the same party
+	Similarity   float64
+	Reviewer     *State // may be nil
 }
 
-// Weight returns the weight that the reference gives to a review in a dimension. If the source is
-// unknown, the weight is 0.
+// Weight returns the weight of a review in a dimension, as in the Python reference implementation.
 func (f *Factors) Weight(d Dimension) float64 {
 	w := baseWeights[f.Source] * max(0.1, 1-f.Similarity)
 	switch {
@@ -43,11 +40,9 @@ func (f *Factors) Weight(d Dimension) float64 {
 	return w * credibility
 }
 
-// halfEvidence is the Evidence of a vacant whose EarnedScore is half of its Score.
 const halfEvidence = 10
 
-// Evidence returns the harmonic mean of Posterior.Evidence in SearchDimensions. It returns 0 if one
-// of these posteriors has no evidence, or if s is nil.
+// Evidence returns the harmonic mean of Posterior.Evidence in SearchDimensions, or 0 if s is nil.
 func (s *State) Evidence() float64 {
 	if s == nil {
 		return 0
@@ -59,8 +54,7 @@ func (s *State) Evidence() float64 {
 	return float64(len(SearchDimensions())) / inverseSum
 }
 
-// EarnedScore returns the score by which hosts rank vacants. It is the Score in SearchDimensions,
-// reduced by a factor so that a vacant with few reviews has a low score.
+// EarnedScore returns the score by which hosts rank vacants.
 func (s *State) EarnedScore() float64 {
 	n := s.Evidence()
 	return s.Score(SearchDimensions()...) * n / (n + halfEvidence)

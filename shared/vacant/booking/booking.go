@@ -1,8 +1,5 @@
 // Package booking implements the protocol of bookings: the states of a booking's envelope, and the
 // signed statement by which a venue recognizes a host's booking.
-//
-// CheckTransition decides which state may follow which. Callers must call it before they store a
-// new state.
 package booking
 
 import (
@@ -18,11 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// State is the state of a booking's envelope.
 type State string
 
 const (
-	Pending        State = "pending"    // not sent yet
+	Pending        State = "pending"
 	Dispatched     State = "dispatched" // on its way to the venue
 	DispatchFailed State = "dispatch_failed"
 	Accepted       State = "accepted"
@@ -32,7 +28,6 @@ const (
 	Expired        State = "expired"
 )
 
-// transitions maps each state to the states that may follow it.
 var transitions = map[State][]State{
 	Pending:        {Dispatched, Expired},
 	Dispatched:     {Accepted, Rejected, DispatchFailed},
@@ -67,7 +62,6 @@ func (s State) IsTerminal() bool { return len(transitions[s]) == 0 }
 
 func (s State) NextStates() []State { return slices.Clone(transitions[s]) }
 
-// TransitionError is the error for a transition that is not allowed.
 type TransitionError struct {
 	From, To State
 	Allowed  []State
@@ -88,7 +82,6 @@ func CheckTransition(from, to State) error {
 	return &TransitionError{from, to, from.NextStates()}
 }
 
-// Status is a booking's status as its guest sees it.
 type Status string
 
 const (
@@ -99,8 +92,7 @@ const (
 	StatusNoShow    Status = "no_show"
 )
 
-// Status returns the status that the guest sees. The caller must handle a booking that the guest
-// has canceled, because s does not record cancellations.
+// Status returns the status that the guest sees. The caller must handle canceled bookings.
 func (s State) Status() Status {
 	switch s {
 	case Accepted:
@@ -115,18 +107,17 @@ func (s State) Status() Status {
 	return StatusPending
 }
 
-// Statement is a host's signed statement that an envelope of a guest carries one of the host's
-// bookings. A venue needs it, because the host created the guest's key and the venue does not know
-// the key.
+// Statement is a host's signed statement that a guest's envelope carries one of the host's
+// bookings.
 type Statement struct {
 	Host, Guest, Venue identity.ID
 	Booking            string
-	Time               time.Time // whole microseconds
+	Time               time.Time
 	Certificate        certificate.Certificate
-	Signature          []byte // signature by the certified key
+	Signature          []byte
 }
 
-// domainTag separates the signed bytes of bookings from all other bytes that are signed for a host.
+// domainTag separates booking statements from all other signed bytes.
 const domainTag = "vacancy:booking:v2\x1f"
 
 func (st *Statement) Sign(ctx context.Context, s certificate.Signer) (err error) {
@@ -135,8 +126,8 @@ func (st *Statement) Sign(ctx context.Context, s certificate.Signer) (err error)
 	return err
 }
 
-// Verify returns an error of kind BadSignature unless st is signed by a key that st.Host certified
-// for st.Time. The venue must decide whether st.Time is recent.
+// Verify returns an error unless st is signed by a key that st.Host certified for st.Time. The
+// venue must check that st.Time is recent.
 func (st *Statement) Verify() error {
 	if err := st.Certificate.Verify(st.Host, st.Time); err != nil {
 		return err

@@ -11,30 +11,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Decoder decodes one JSON document in one pass. If the next value has a kind that a read method
-// does not expect, the method fails without advancing. The caller can then report the value and
-// skip it. The callbacks of Document, Object and Array must read the value that they are called
-// for.
+// Decoder decodes one JSON document in one pass. A read method fails without advancing if the next
+// value has another kind. The callbacks of Document, Object and Array must read the value that they
+// are called for.
 //
 // Errors have kind problem.NotJSON if the input is not JSON, problem.TooLarge if it exceeds
-// Limits.Bytes, and otherwise problem.Malformed, for example for a duplicate key or too many keys.
-// A Decoder must not be used by several goroutines at once.
+// Limits.Bytes, and otherwise problem.Malformed.
 type Decoder struct {
 	src    []byte
 	text   string // copy of src; returned strings alias it
 	pos    int
 	limits Limits
 	depth  int
-	keys   []string // keys read so far in the open objects, outermost object first
-	err    error    // error of the complete document, set by Reset
+	keys   []string // keys of the open objects, outermost first
+	err    error    // error of the complete document
 
-	skipDepth int        // above zero while a lenient Skip reads a value
-	skipEnd   int        // end of the last value that a lenient Skip read
-	keyBuffer [24]string // first backing array of keys
+	skipDepth int // above zero while a lenient Skip reads a value
+	skipEnd   int // end of the last value that a lenient Skip read
+	keyBuffer [24]string
 }
 
 // NewDecoder returns a decoder of data. The caller must not change data while it uses the decoder
-// or results of Raw and SkipRaw. Strings stay valid.
+// or results of Raw and SkipRaw.
 func NewDecoder(data []byte, l Limits) *Decoder {
 	d := new(Decoder)
 	d.Reset(data, l)
@@ -49,21 +47,19 @@ func (d *Decoder) Reset(data []byte, l Limits) {
 		d.err = &problem.Error{Kind: problem.TooLarge, Field: "body",
 			Want: fmt.Sprintf("at most %d bytes", l.Bytes), Got: strconv.Itoa(len(data))}
 	case !utf8.Valid(data):
-		// Overlong forms and encoded surrogates are also invalid. Other readers decode them
-		// differently (PROTOCOL §6.2).
+		// Other readers decode overlong forms and encoded surrogates differently (PROTOCOL §6.2).
 		d.err = unparsableError("it is not UTF-8")
 	case len(data) >= 3 && data[0] == 0xef && data[1] == 0xbb && data[2] == 0xbf:
 		d.err = unparsableError("it begins with a byte order mark")
 	case len(data) >= 2 && (data[0] == 0 || data[1] == 0):
 		d.err = unparsableError("it is UTF-16 or UTF-32")
 	default:
-		// One copy that all strings alias is cheaper than an allocation per string.
+		// Strings alias one copy, which is cheaper than an allocation per string.
 		d.src, d.text = data, string(data)
 	}
 }
 
-// unparsableError returns the error for a body that the Python reference implementation cannot
-// decode either. The message begins with the same words (PROTOCOL §6.2).
+// unparsableError begins with words that PROTOCOL §6.2 fixes.
 func unparsableError(reason string) error {
 	return problem.New(problem.Malformed, "There was an error parsing the body: %s", reason)
 }
@@ -76,10 +72,9 @@ func (d *Decoder) peek() byte {
 			return c
 		}
 	}
-	return 0 // end of the document
+	return 0
 }
 
-// Kind returns the kind of the next value without reading it.
 func (d *Decoder) Kind() Kind {
 	switch c := d.peek(); c {
 	case '{':
@@ -114,8 +109,7 @@ func numberKind(s string) Kind {
 	return Int
 }
 
-// Document decodes the complete document as one object and calls f for each member. If the document
-// is not an object, the error has kind problem.NotJSON.
+// Document decodes the complete document as one object.
 func (d *Decoder) Document(f func(key string) error) error {
 	if k := d.Kind(); k != Object {
 		if k == Invalid {
@@ -129,8 +123,7 @@ func (d *Decoder) Document(f func(key string) error) error {
 	return d.End()
 }
 
-// Object decodes an object and calls f for each member in order. It detects duplicate keys only at
-// the end of the object, so it may have called f for both of them.
+// Object calls f for each member in order. It detects duplicate keys only at the end of the object.
 func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.MismatchError(Object.String())
@@ -167,8 +160,6 @@ func (d *Decoder) Object(f func(key string) error) error {
 	return nil
 }
 
-// wantKeyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors
-// by this Want.
 const wantKeyOnce = "the key once"
 
 func findDuplicate(keys []string) (string, bool) {
@@ -266,8 +257,8 @@ func (d *Decoder) canBeInteger() bool {
 	return k == Int || k == Float && d.limits.Lenient
 }
 
-// Int64 reads an Int and refuses values outside int64. A lenient decoder also accepts a Float that
-// is an integer of magnitude below 2^53.
+// Int64 reads an Int. A lenient decoder also accepts a Float that is an integer of magnitude below
+// 2^53.
 func (d *Decoder) Int64() (int64, error) {
 	if !d.canBeInteger() {
 		return 0, d.MismatchError(Int.String())
@@ -330,8 +321,7 @@ func (d *Decoder) Null() error {
 	return d.readLiteral("null")
 }
 
-// Skip reads the next value of any kind and checks it as strictly as the other methods do. A
-// lenient decoder checks only the grammar and the depth of the value.
+// Skip reads and checks the next value. A lenient decoder checks only its grammar and depth.
 func (d *Decoder) Skip() error {
 	if !d.limits.Lenient {
 		return d.skipValue()
@@ -363,15 +353,13 @@ func (d *Decoder) skipValue() (err error) {
 	return err
 }
 
-// Raw reads the next value and returns its bytes, which alias the document. It checks the value
-// strictly, even in a lenient decoder.
+// Raw reads the next value strictly and returns its bytes, which alias the document.
 func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skipValue) }
 
-// SkipRaw works like Raw, but in a lenient decoder it checks only the grammar and the depth of the
-// value. It is for values that another decoder reads, or that are passed on.
+// SkipRaw works like Raw, but a lenient decoder checks only the grammar and the depth of the value.
 func (d *Decoder) SkipRaw() ([]byte, error) {
 	raw, err := d.readRaw(d.Skip)
-	d.skipEnd = 0 // unlike a skipped member, a member that SkipRaw read must not occur twice
+	d.skipEnd = 0 // unlike a skipped member, this member must not occur twice
 	return raw, err
 }
 

@@ -24,7 +24,7 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 // AppendStringASCII appends s in quotes, escaped as in CJ-A: characters outside U+0020 to U+007E
-// are escaped too (PROTOCOL §2). s must be valid UTF-8.
+// are also escaped (PROTOCOL §2). s must be valid UTF-8.
 func AppendStringASCII(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -65,8 +65,7 @@ func appendUnicodeEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendECMA formats f like ECMAScript's Number::toString: an integral value has no decimal point,
-// a magnitude below 1e-6 or from 1e21 on has an exponent, and zero has no sign.
+// appendECMA formats f like ECMAScript's Number::toString.
 func appendECMA(dst []byte, f float64) []byte {
 	a := math.Abs(f)
 	switch {
@@ -82,9 +81,9 @@ func appendECMA(dst []byte, f float64) []byte {
 	return dst
 }
 
-// AppendFloat formats f like Python's repr: the shortest digits that parse to f, always with a
-// decimal point or an exponent (PROTOCOL §2). A magnitude below 1e-4 or from 1e16 on has an
-// exponent. f must be finite, because JSON has no infinities and no NaN.
+// AppendFloat formats f like Python's repr (PROTOCOL §2): the shortest digits that parse to f,
+// always with a decimal point or an exponent. A magnitude below 1e-4 or from 1e16 on has an
+// exponent. f must be finite.
 func AppendFloat(dst []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)

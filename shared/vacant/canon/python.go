@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// PythonRepr formats v like Python's repr, with the keys of objects in CJ order. Some error
-// messages that the protocol fixes quote values in this form (PROTOCOL §6.2, §10).
+// PythonRepr formats v like Python's repr, for error messages that the protocol fixes (PROTOCOL
+// §6.2, §10).
 func PythonRepr(v Value) string {
 	switch v.Kind() {
 	case Null:
@@ -33,9 +33,8 @@ func PythonRepr(v Value) string {
 	return string(v.AppendCJ(nil))
 }
 
-// PythonReprString formats s like Python's repr. It uses single quotes, unless s contains a single
-// quote and no double quote. If maxBytes is positive, the result is truncated after about maxBytes
-// bytes and ends with "…" and the quote.
+// PythonReprString formats s like Python's repr. If maxBytes is positive, it truncates longer
+// results.
 func PythonReprString(s string, maxBytes int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {

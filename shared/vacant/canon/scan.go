@@ -11,17 +11,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// indexEscaped returns the index at or after i of the first byte of s that a JSON string must
-// escape: '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes
-// at a time, because most of a message is text.
+// indexEscaped returns the index at or after i of the first byte that a JSON string must escape, or
+// len(s). It tests eight bytes at a time for speed.
 func indexEscaped(s string, i int) int {
 	const ones, topBits = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
 		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// (x-ones)&^x has the top bit set in each byte of x that is zero. A borrow can also set
-		// the bit in a higher byte by mistake, but only the lowest set bit is used.
+		// (x-ones)&^x has the top bit set in each zero byte of x. A borrow can also set the bit in
+		// a higher byte, but only the lowest set bit is used.
 		quote, slash := w^'"'*ones, w^'\\'*ones
 		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & topBits
 		if found != 0 {
@@ -36,8 +35,6 @@ func indexEscaped(s string, i int) int {
 	return i
 }
 
-// readString reads the string whose opening quote is at d.pos. If the string has no escapes, the
-// result aliases the document.
 func (d *Decoder) readString() (string, error) {
 	start := d.pos + 1
 	end := indexEscaped(d.text, start)
@@ -56,7 +53,6 @@ func (d *Decoder) readString() (string, error) {
 func (d *Decoder) unescape(start, i int) (string, error) {
 	s := d.text
 	var out strings.Builder
-	// The capacity is sufficient unless the string contains an escaped quote.
 	out.Grow(i - start + max(0, strings.IndexByte(s[i:], '"')))
 	out.WriteString(s[start:i])
 	for i < len(s) {
@@ -88,12 +84,10 @@ func (d *Decoder) unescape(start, i int) (string, error) {
 	return "", d.syntaxErrorAt(len(s), "the end of a string")
 }
 
-// escapeValues maps the letter of a two-character escape to the byte that the escape represents.
 var escapeValues = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// unicodeEscape reads \uXXXX or a surrogate pair at i and returns the character and the length of
-// the escape in bytes. It refuses a lone surrogate unless a lenient decoder skips it. A lone
-// surrogate has no UTF-8 form: some readers replace it, others drop it or fail (PROTOCOL §2).
+// unicodeEscape refuses a lone surrogate unless a lenient decoder skips it, because other readers
+// replace or drop lone surrogates (PROTOCOL §2).
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	r, ok := parseHex4(d.text, i+2)
 	if !ok {
@@ -150,7 +144,7 @@ func (d *Decoder) readNumber() (string, error) {
 		return "", d.syntaxErrorAt(i, "a digit")
 	}
 	if s[i] == '0' {
-		end = i + 1 // only the zero of 01 is read, so the caller refuses the 1
+		end = i + 1 // the caller then refuses the 1 of 01
 	}
 	hasExponent := false
 	if end < len(s) && s[end] == '.' {
@@ -176,8 +170,7 @@ func (d *Decoder) readNumber() (string, error) {
 	if len(lit) > maxDigits && len(strings.TrimPrefix(lit, "-")) > maxDigits {
 		return "", unparsableError(fmt.Sprintf("%s: expected a number of at most %d digits, got more", d.memberName(), maxDigits))
 	}
-	// A Float that exceeds float64 is refused, because Python would read it as Infinity.
-	// Such a Float has an exponent or more than 300 digits. Integers may exceed float64.
+	// Python would read a Float that exceeds float64 as Infinity.
 	if hasExponent || len(lit) > 300 && numberKind(lit) == Float {
 		if _, err := strconv.ParseFloat(lit, 64); err != nil {
 			return "", problem.Invalid(d.memberName(), "a number that a float64 holds", truncate(lit))
@@ -187,7 +180,7 @@ func (d *Decoder) readNumber() (string, error) {
 	return lit, nil
 }
 
-// MismatchError returns an error that states that want was expected and describes the next value.
+// MismatchError returns an error that describes the next value.
 func (d *Decoder) MismatchError(want string) error {
 	k := d.Kind()
 	if k == Invalid {
@@ -196,8 +189,7 @@ func (d *Decoder) MismatchError(want string) error {
 	got := k.String()
 	switch k {
 	case Int, Float, Bool:
-		// Only characters of a number or a literal are quoted, because the text after them may
-		// contain terminal escape sequences. The fixed length bounds the work.
+		// Text after the literal is not quoted, because it may contain terminal escape sequences.
 		rest := d.text[d.pos:min(d.pos+maxDigits, len(d.text))]
 		got = truncate(rest[:len(rest)-len(strings.TrimLeft(rest, "+-.0123456789Eaeflrstu"))])
 	case String:

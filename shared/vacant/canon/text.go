@@ -9,10 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// CheckSignedText returns an error that names field unless s is valid UTF-8 without control
-// characters (PROTOCOL §23 D2). It is for text that will be signed, not for documents that are
-// already signed. Cards and logbook entries separate their signed fields with 0x1f. If a field
-// contained 0x1f, one signature would cover two readings.
+// CheckSignedText returns an error unless s is valid UTF-8 without control characters (PROTOCOL §23
+// D2). Cards and logbook entries separate their signed fields with 0x1f. If a field contained 0x1f,
+// one signature would cover two readings.
 func CheckSignedText(field, s string) error {
 	if !utf8.ValidString(s) {
 		return problem.Invalid(field, "UTF-8", "other bytes")
@@ -24,8 +23,7 @@ func CheckSignedText(field, s string) error {
 	return nil
 }
 
-// IsBlank reports whether s contains only white space as Python defines it, which includes U+001C
-// to U+001F.
+// IsBlank reports whether s contains only white space as Python defines it.
 func IsBlank(s string) bool {
 	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }) == ""
 }

@@ -40,13 +40,9 @@ func appendDigits(dst []byte, n, width int) []byte {
 	return dst
 }
 
-// ParseTime parses the forms that Python 3.12 documents for fromisoformat (PROTOCOL §3): a date in
-// extended, basic or week form, any single character as the separator, a time of hours, minutes and
-// seconds with a fraction of any length, and Z or an offset. Only the date is required. A time
-// without an offset is in UTC. The result is in UTC and truncated to microseconds. Times outside
-// the years 1 to 9999 are refused, because they have no signed form. Some undocumented forms that
-// Python accepts are refused too: a fraction of an hour, offsets of 60 minutes, and characters
-// between fraction and offset.
+// ParseTime parses only the ISO 8601 forms that Python 3.12 documents for fromisoformat (PROTOCOL
+// §3). A time without an offset is in UTC. The result is in UTC and truncated to microseconds.
+// Times outside the years 1 to 9999 are refused, because they have no signed form.
 func ParseTime(s string) (time.Time, error) {
 	date, timeOfDay := splitTime(s)
 	day, ok := parseDate(date)
@@ -61,9 +57,6 @@ func ParseTime(s string) (time.Time, error) {
 	return day, nil
 }
 
-// splitTime splits s at the separator between date and time. The form of the date determines the
-// index of the separator. If the separator is the last character, splitTime returns it as part of
-// the date, which then fails to parse.
 func splitTime(s string) (date, timeOfDay string) {
 	if len(s) < 7 {
 		return s, ""
@@ -75,8 +68,8 @@ func splitTime(s string) (date, timeOfDay string) {
 	case s[4] == '-' && len(s) > 8 && s[8] == '-' && !(len(s) > 10 && isDigit(s[10])):
 		dateLen = 10 // YYYY-Www-D, not YYYY-Www with the separator '-' and a time
 	case s[4] == 'W':
-		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time begins with an even number of
-		// digits. If the digits end at an even index above 8, the separator is at index 7.
+		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time has an even number of
+		// leading digits. If the digits end at an even index above 8, the separator is at index 7.
 		end := 7
 		for end < len(s) && isDigit(s[end]) {
 			end++
@@ -124,7 +117,7 @@ func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	if !ok || s != "" || day < 1 || day > 7 {
 		return time.Time{}, false
 	}
-	january4 := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC) // January 4 is always in week 1
+	january4 := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC)
 	daysSinceMonday := (int(january4.Weekday()) + 6) % 7
 	t := january4.AddDate(0, 0, 7*(week-1)+day-1-daysSinceMonday)
 	y, w := t.ISOWeek()
@@ -145,7 +138,6 @@ func parseTimeOfDay(s string) (time.Duration, bool) {
 	if zone[0] == '+' {
 		offset = -offset
 	}
-	// The result is in UTC, so it can lie outside 0 to 24 hours.
 	return sinceMidnight + offset, ok && zone[0] != 'Z'
 }
 

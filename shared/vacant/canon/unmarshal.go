@@ -14,25 +14,16 @@ import (
 )
 
 // Unmarshal decodes one document into v, a pointer to a struct with json tags. It is as strict as
-// [Decoder]: it refuses unknown members (unless Limits.SkipUnknown is true), duplicate members,
-// missing required members and values of another kind. Its errors state the path of the member,
-// such as listing.tags[2], what was expected and what was found. The caller must check what the
-// values mean.
+// [Decoder], and refuses unknown members unless Limits.SkipUnknown is true. If a member is absent,
+// its field is unchanged, so v can hold defaults.
 //
-// If a member is absent, its field is unchanged, so v can hold defaults. null is refused unless the
-// field's options or Limits.Lenient allow it. The tag "canon" contains the options, for example
-// `canon:"required,max=80"`:
+// The tag "canon" contains options, for example `canon:"required,max=80"`:
 //
 //   - required: the member must be present
 //   - null: null is allowed and sets the zero value
 //   - max=N: at most N bytes in a string, or N elements in a list or map
 //   - min=N: an integer of at least N, or a string of at least N bytes
 //   - secret: errors do not quote the value
-//
-// Fields are strings, booleans, integers, float64, structs, slices, maps whose keys are strings or
-// implement encoding.TextUnmarshaler, pointers to these types, json.RawMessage, time.Time in the
-// form of RFC 3339, and types that implement encoding.TextUnmarshaler or [Unmarshaler]. The members
-// of an embedded struct without a json tag belong to the enclosing struct.
 func Unmarshal(data []byte, v any, l Limits) error {
 	dst := reflect.ValueOf(v)
 	if dst.Kind() != reflect.Pointer || dst.Elem().Kind() != reflect.Struct {
@@ -51,9 +42,8 @@ func Unmarshal(data []byte, v any, l Limits) error {
 	return u.dec.End()
 }
 
-// UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its
-// name in errors, for example "manifest". Unknown members are refused, because the signature does
-// not cover them.
+// UnmarshalSigned decodes a signed document of at most limit bytes. document is its name in errors.
+// Unknown members are refused, because the signature does not cover them.
 func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	if len(data) > limit {
 		return &problem.Error{Kind: problem.TooLarge, Field: document, Want: fmt.Sprintf("at most %d bytes", limit), Got: strconv.Itoa(len(data))}
@@ -80,14 +70,12 @@ func UnmarshalSigned(document string, data []byte, v any, limit int) error {
 	return problem.WithPlace(p.Kind, document, &p)
 }
 
-// The values of problem.Error.Got in Unmarshal's errors about unknown and missing members.
 const (
 	unknownMember = "another member"
 	missingMember = "nothing"
 )
 
-// Decode decodes the next value into v, a pointer, like Unmarshal. Its errors name members relative
-// to that value.
+// Decode decodes the next value into v, a pointer, like Unmarshal.
 func (d *Decoder) Decode(v any) error {
 	u := &unmarshaler{dec: d}
 	keys := d.keys
@@ -97,24 +85,20 @@ func (d *Decoder) Decode(v any) error {
 	return err
 }
 
-// Unmarshaler is a type that decodes itself from JSON. UnmarshalCanon reads the next value. Its
-// errors name members relative to that value.
+// Unmarshaler is a type that decodes itself from JSON.
 type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// JSONDescriber is a type that describes its JSON values in error messages. DescribeJSON returns
-// the description, such as "an integer of micro-dollars".
+// JSONDescriber is a type that describes its JSON values in error messages.
 type JSONDescriber interface{ DescribeJSON() string }
 
-// unmarshaler decodes one document into Go values.
 type unmarshaler struct {
 	dec         *Decoder
 	path        []pathStep
-	lastPathErr error // last error that already has its complete path
+	lastPathErr error // error that already has its complete path
 }
 
-// pathStep is one part of a path: a key of an object or an index of an array.
 type pathStep struct {
 	key       string
 	isElement bool
@@ -184,7 +168,7 @@ func (u *unmarshaler) decodeObject(dst reflect.Value) error {
 	})
 	if err != nil {
 		if err != u.lastPathErr && problem.AsError(err).Want == wantKeyOnce {
-			return u.addPath(err) // the decoder's error names only the key
+			return u.addPath(err)
 		}
 		return err
 	}
@@ -282,7 +266,7 @@ func (u *unmarshaler) decodeValue(dst reflect.Value, o options) error {
 
 func (u *unmarshaler) readRelative(read func(*Decoder) error) error {
 	keys := u.dec.keys
-	u.dec.keys = keys[len(keys):] // errors of read then name members relative to this value
+	u.dec.keys = keys[len(keys):] // errors of read name members relative to this value
 	err := read(u.dec)
 	u.dec.keys = keys
 	if err != nil {
@@ -331,8 +315,7 @@ func (u *unmarshaler) decodeInteger(o options, want string) (int64, error) {
 
 func (u *unmarshaler) rangeError(o options, err error) error {
 	if err != nil {
-		// An error with a Want is about the value and lacks its path. Other errors are about the
-		// complete document.
+		// An error without a Want is about the complete document.
 		if want := problem.AsError(err).Want; want != "" {
 			return u.mismatchError(o, want)
 		}
@@ -363,7 +346,7 @@ func (u *unmarshaler) decodeList(dst reflect.Value, o options) error {
 	if err == nil {
 		u.path = u.path[:depth]
 		if dst.IsNil() {
-			dst.Set(reflect.MakeSlice(dst.Type(), 0, 0)) // a list that is empty, not absent
+			dst.Set(reflect.MakeSlice(dst.Type(), 0, 0)) // an empty list, not an absent list
 		}
 	}
 	return err
@@ -425,11 +408,10 @@ func describeType(t reflect.Type) string {
 	}[t.Kind()].String()
 }
 
-// options holds the options in the tag of a field.
 type options struct {
 	required, nullable, secret bool
-	max                        int  // no limit if zero
-	min                        *int // no limit if nil
+	max                        int // no limit if zero
+	min                        *int
 }
 
 type field struct {
@@ -438,11 +420,10 @@ type field struct {
 	options
 }
 
-// fields holds the fields of a struct type that have a JSON name.
 type fields struct {
 	list   []field
 	byName map[string]int
-	names  string // list for error messages, such as "a, b or c"
+	names  string // for error messages
 }
 
 var fieldCache sync.Map // map[reflect.Type]*fields

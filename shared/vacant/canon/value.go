@@ -7,17 +7,14 @@ import (
 	"unicode/utf16"
 )
 
-// Value is a JSON value of any kind. It represents free-form data such as logbook payloads and card
-// policies, and distinguishes integers from floats. Values are immutable, and the zero Value is
-// null.
+// Value is a JSON value of any kind. Values are immutable, and the zero Value is null.
 type Value struct {
 	kind    Kind
-	text    string // string, canonical literal of a number, "true" or "false"
+	text    string
 	items   []Value
 	members []Member // sorted by the bytes of their keys, as CJ requires
 }
 
-// Member is a key of an object with its value.
 type Member struct {
 	Key   string
 	Value Value
@@ -93,7 +90,6 @@ func (d *Decoder) Value() (Value, error) {
 
 func (v Value) Kind() Kind { return max(v.kind, Null) }
 
-// Text returns the value of a string, or "" for other kinds.
 func (v Value) Text() string {
 	if v.kind != String {
 		return ""
@@ -101,8 +97,6 @@ func (v Value) Text() string {
 	return v.text
 }
 
-// Int64 returns the value of an Int. The second result is false if v has another kind or does not
-// fit int64.
 func (v Value) Int64() (int64, bool) {
 	n, err := strconv.ParseInt(v.text, 10, 64)
 	return n, v.kind == Int && err == nil
@@ -125,8 +119,7 @@ func (v Value) AppendCJ(dst []byte) []byte { return v.appendWith(dst, AppendStri
 
 func (v Value) AppendASCII(dst []byte) []byte { return v.appendWith(dst, AppendStringASCII) }
 
-// AppendJCS appends v in the canonical form of RFC 8785, which other protocols sign: numbers as
-// ECMAScript formats them, and keys sorted by their UTF-16 code units.
+// AppendJCS appends the canonical form of RFC 8785, which other protocols sign.
 func (v Value) AppendJCS(dst []byte) []byte {
 	switch v.kind {
 	case Object:

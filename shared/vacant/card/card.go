@@ -1,9 +1,6 @@
 // Package card implements the capability card (halo), a vacant's signed description of itself
-// (PROTOCOL §10).
-//
-// The signed bytes are always built from the fields and never copied from a serialised card. Parse
-// accepts all cards that Sign signs. It refuses a card of an unknown version before it reads other
-// fields.
+// (PROTOCOL §10). The signed bytes are built from the fields and never copied from a serialised
+// card. Parse accepts all cards that Sign signs.
 package card
 
 import (
@@ -19,26 +16,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Version is the halo version of all cards. In the Python reference implementation, the registry
-// treats the number as a revision that must not decrease, but the parser accepts only 1 (PROTOCOL
-// §23 C6). Therefore the version stays 1.
+// Version stays 1, because the Python reference implementation accepts only 1 (PROTOCOL §23 C6).
 const Version = 1
 
-// MaxBlob is the maximum size of a serialised card in bytes.
 const MaxBlob = 32 << 10
 
-// ErrUnsupportedVersion is wrapped by the error about a card whose halo version is not Version.
 var ErrUnsupportedVersion = errors.New("unsupported halo version")
 
-// Card is a vacant's description of itself. Parse does not verify its Signature, which may have any
-// length.
 type Card struct {
 	VacantID          identity.ID
 	CapabilityText    string
-	AllowedSubstrates []string    // in order of preference, without blank names
-	Policy            canon.Value // object, or the zero Value for an empty object
+	AllowedSubstrates []string    // in order of preference
+	Policy            canon.Value // object, or the zero Value if empty
 	HaloVersion       int64
-	Endpoint          string // full URL of message/send, or "" for null on the wire
+	Endpoint          string // "" for null on the wire
 	Signature         []byte
 }
 
@@ -47,9 +38,9 @@ func New(id identity.ID, capability string, substrates []string, endpoint string
 	return c, c.Check()
 }
 
-// Check returns an error that names the wrong field unless c may be signed. It is stricter than
-// Parse, which must accept old cards. In particular, Check refuses 0x1f, which separates the signed
-// fields. A field with 0x1f would have two readings under one signature (PROTOCOL §23 D2).
+// Check returns an error unless c may be signed. It refuses control characters, because a field
+// with 0x1f would have two readings under one signature (PROTOCOL §23 D2). Parse accepts old cards
+// with such fields.
 func (c *Card) Check() error {
 	if c.HaloVersion != Version {
 		return unsupportedVersionError(strconv.FormatInt(c.HaloVersion, 10))
@@ -100,11 +91,10 @@ func (c *Card) appendSubstrateSpec(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Hash returns the card hash that registries and logbooks store. It does not cover the signature.
+// Hash returns the card hash, which does not cover the signature.
 func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSignedBytes(nil)) }
 
-// Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards that Check or Parse
-// refuses.
+// Sign sets c.Signature. The id of s must be c.VacantID.
 func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -133,8 +123,8 @@ func (c *Card) Verify() bool {
 
 func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
 
-// AppendBlob appends the serialised card, which is canonical JSON. An empty endpoint becomes null,
-// which has the same signed bytes (PROTOCOL §23 D3).
+// AppendBlob appends the canonical JSON of c. An empty endpoint becomes null, which has the same
+// signed bytes (PROTOCOL §23 D3).
 func (c *Card) AppendBlob(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), c.CapabilityText)
 	dst = append(dst, `,"endpoint":`...)

@@ -8,9 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Parse parses a serialised card without verifying its signature, and ignores unknown keys. Errors
-// have kind TooLarge or Malformed, and begin with the words of the Python reference implementation.
-// Parse refuses members of a wrong type, which the Python reference converts (PROTOCOL §10).
+// Parse parses a serialised card without verifying its signature. It ignores unknown keys and
+// refuses members of a wrong type (PROTOCOL §10).
 func Parse(blob []byte) (Card, error) {
 	if len(blob) > MaxBlob {
 		return Card{}, &problem.Error{Kind: problem.TooLarge, Field: "capability card",
@@ -30,7 +29,8 @@ func Parse(blob []byte) (Card, error) {
 	if err := checkVersion(v); err != nil {
 		return Card{}, err
 	}
-	// The Python reference reads the fields in this order. An error therefore names the same field.
+	// The Python reference implementation reads the fields in the same order, so errors name the
+	// same field.
 	for _, read := range []func(*Card, canon.Value) error{readID, readCapability, readSubstrateSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
 			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.AsError(err).Text())
@@ -133,8 +133,6 @@ func readSignature(c *Card, v canon.Value) error {
 	return nil
 }
 
-// stringAt returns the string at key. The error for a missing key is the key in single quotes, like
-// a KeyError in Python.
 func stringAt(v canon.Value, key string) (string, error) {
 	s, ok := v.Get(key)
 	if !ok {

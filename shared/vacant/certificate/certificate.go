@@ -1,9 +1,6 @@
 // Package certificate implements a host's signed statement that lets another key sign receipts and
-// bookings for the host. Handlers that serve the public therefore hold only the certified key and
-// never the host's own key.
-//
-// A certified key is accepted only for receipts and bookings, and only while its certificate is
-// valid. All other statements of a host, such as checkpoints, verify only under the host's id.
+// bookings for the host. Handlers therefore never hold the host's own key. All other statements of a
+// host, such as checkpoints, verify only under the host's id.
 package certificate
 
 import (
@@ -16,20 +13,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domainTag separates the signed bytes of certificates from all other bytes that a host signs.
+// domainTag separates certificates from other signed bytes.
 const domainTag = "vacancy:hostkey:v1\x1f"
 
-// Certificate names the key that signs for a host at or after ValidFrom and before ValidUntil.
-// Both times have the form of canon.FormatTime.
+// Certificate names the key that signs for a host at or after ValidFrom and before ValidUntil. Both
+// times have the form of canon.FormatTime.
 type Certificate struct {
 	Host       identity.ID `json:"host_id" canon:"required"`
 	Key        identity.ID `json:"key_id" canon:"required"`
 	ValidFrom  string      `json:"from" canon:"required"`
 	ValidUntil string      `json:"until" canon:"required"`
-	Signature  string      `json:"signature" canon:"required"` // host's signature in hex
+	Signature  string      `json:"signature" canon:"required"` // hex
 }
 
-// Signer is a certified key together with its certificate.
 type Signer struct {
 	identity.Signer
 	Certificate Certificate
@@ -57,7 +53,7 @@ func (c *Certificate) Covers(signedAt time.Time) bool {
 	return err == nil && !signedAt.Before(from) && signedAt.Before(until)
 }
 
-// Verify returns an error of kind BadSignature unless host certified the key for the time signedAt.
+// Verify returns an error unless host certified the key for the time signedAt.
 func (c *Certificate) Verify(host identity.ID, signedAt time.Time) error {
 	signature, err := hex.DecodeString(c.Signature)
 	switch {

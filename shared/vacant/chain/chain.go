@@ -1,8 +1,5 @@
-// Package chain decides whether an envelope may be the next one on the chain of an ordered pair. It
-// detects replays, gaps and forks, and enforces the time floor of a reset (PROTOCOL §7).
-//
-// All functions are pure. A chain has no gap and no fork within an epoch, and an envelope that was
-// signed before a reset is refused after the reset.
+// Package chain detects replays, gaps and forks in the chain of an ordered pair, and enforces the
+// time floor of a reset (PROTOCOL §7).
 package chain
 
 import (
@@ -14,16 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Tip is the state of a chain. A pair without envelopes has the zero Tip.
 type Tip struct {
-	Seq   int64         // last sequence number of the epoch, or 0 before the first envelope
-	Hash  identity.Hash // hash of the last envelope, or zero before the first
-	Epoch uint64        // number of resets so far
-	Floor time.Time     // latest signed time of an envelope in any epoch, or zero before the first envelope
+	Seq   int64         // last sequence number of the epoch
+	Hash  identity.Hash // hash of the last envelope of the epoch
+	Epoch uint64
+	Floor time.Time // latest signed time in any epoch
 }
 
-// CheckNext returns an error of kind Replay, Gap, Fork or BelowFloor unless e may follow t.
-// PROTOCOL §7 fixes the order of the checks and the error messages.
+// CheckNext returns an error unless e may follow t. PROTOCOL §7 fixes the order of the checks.
 func (t Tip) CheckNext(e *envelope.Envelope) error {
 	switch {
 	case e.Seq <= t.Seq:
@@ -33,16 +28,13 @@ func (t Tip) CheckNext(e *envelope.Envelope) error {
 	case e.Prev != t.Hash:
 		return problem.New(problem.Fork, "prev_envelope_hash mismatch: expected %s, got %s", t.Hash, e.Prev)
 	case t.Epoch > 0 && t.Seq == 0 && !e.Time.After(t.Floor):
-		// After a reset, the sequence numbers begin at 1 again, so a call from before the reset
-		// could be accepted a second time. The floor refuses it. Later calls of the epoch do not
-		// need this check, because they are linked to the first call by hash.
+		// A reset restarts the sequence numbers, so a call from before the reset could be accepted
+		// again.
 		return t.FloorError(e)
 	}
 	return nil
 }
 
-// CheckReset returns an error of kind BelowFloor unless the reset e may follow t. Callers need not
-// call it for a chain without rows, which accepts any reset.
 func (t Tip) CheckReset(e *envelope.Envelope) error {
 	if !e.Time.After(t.Floor) {
 		return t.FloorError(e)

@@ -1,8 +1,5 @@
 // Package claim implements a vacant's signed statement that an account of a host pays for the
-// vacant's calls.
-//
-// The signed bytes begin with a domain tag and contain the host, the account, the daily cap and the
-// time. Therefore a claim is valid only at one host, for one account and for a few minutes.
+// vacant's calls. A claim is valid only at one host and for a few minutes.
 package claim
 
 import (
@@ -20,16 +17,15 @@ import (
 // MaxSkew limits the difference between a claim's time and the host's clock.
 const MaxSkew = 300 * time.Second
 
-// domainTag separates the signed bytes of claims from all other bytes that a vacant signs.
+// domainTag separates claims from other signed bytes.
 const domainTag = "vacancy:claim:v1"
 
-// PaymentClaim is a vacant's signed statement that an account pays for its calls.
 type PaymentClaim struct {
 	Vacant    identity.ID
 	Host      identity.ID
-	Account   string    // id in hex, or "" to unlink the vacant from the account that pays now
-	DailyCap  int64     // micro-dollars per UTC day, or 0 for no cap
-	Time      time.Time // whole microseconds
+	Account   string // id in hex, or "" to unlink the vacant
+	DailyCap  int64  // micro-dollars per UTC day, or 0 for no cap
+	Time      time.Time
 	Signature []byte
 }
 
@@ -64,7 +60,6 @@ func (c *PaymentClaim) String() string {
 	}, ".")
 }
 
-// Parse parses the text form of a claim, which String returns. It does not verify the claim.
 func Parse(text string) (c PaymentClaim, err error) {
 	formatErr := problem.Invalid("claim", "VACANT.HOST.ACCOUNT.CAP.TIME.SIGNATURE, as vacancy account claim prints it", "another text")
 	parts := strings.Split(text, ".")
@@ -94,7 +89,7 @@ func Parse(text string) (c PaymentClaim, err error) {
 	if c.Signature, err = base64.RawURLEncoding.Strict().DecodeString(parts[5]); err != nil || len(c.Signature) != identity.SignatureSize {
 		return c, formatErr
 	}
-	if c.String() != text { // refuses upper-case digits, plus signs and leading zeros
+	if c.String() != text { // refuses other spellings
 		return c, formatErr
 	}
 	return c, nil

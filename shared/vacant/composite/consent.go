@@ -11,16 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// A second parent makes two signatures, one for each of these intents. The Python reference
-// implementation knows only referenceMergeIntent. The signature for this intent covers neither the
-// first parent nor the child, so anyone who has seen it can reuse it for another child. The
-// signature for mergeIntent covers the first parent and the child.
+// A second parent makes two signatures, one for each intent. The signature for referenceMergeIntent
+// covers neither the first parent nor the child, so anyone who has seen it can reuse it for another
+// child. The signature for mergeIntent covers both.
 const (
 	referenceMergeIntent = "vacant:spawn:D4:lineage_merge"
 	mergeIntent          = "vacancy:spawn:D4:v1"
 )
 
-// NonceSize is the size of a nonce in bytes. Its text form is lowercase hex.
 const NonceSize = 16
 
 func NewNonce(rand io.Reader) (string, error) {
@@ -39,13 +37,11 @@ func checkNonce(s string) error {
 	return nil
 }
 
-// Consent is a second parent's consent to a child of birth path D4. The second parent makes both
-// signatures.
 type Consent struct {
 	ParentID, SecondParentID, ChildID identity.ID
 	Nonce                             string
-	ReferenceSignature                []byte // signature for referenceMergeIntent
-	Signature                         []byte // signature for mergeIntent, over SignedBytes
+	ReferenceSignature                []byte
+	Signature                         []byte
 }
 
 func (c *Consent) SignedBytes() []byte {
@@ -58,8 +54,8 @@ func (c *Consent) SignedBytes() []byte {
 	).AppendCJ(nil)
 }
 
-// referenceBytes returns the bytes that a second parent signs in the Python reference
-// implementation: a hash of its key and referenceMergeIntent.
+// referenceBytes returns the hash of the second parent's key and referenceMergeIntent, as in the
+// Python reference implementation.
 func (c *Consent) referenceBytes() []byte {
 	h := identity.Sum(append(append(append([]byte{}, c.SecondParentID[:]...), 0x1f), referenceMergeIntent...))
 	return h[:]

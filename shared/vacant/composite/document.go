@@ -12,9 +12,8 @@ func withField(field string, err error) error {
 	return p
 }
 
-// checkDocument returns an error of kind Malformed unless got, the document's intent, equals want
-// and check succeeds. An intent is a member that distinguishes one type of signed document from all
-// other types.
+// checkDocument checks the intent, which distinguishes one type of signed document from all other
+// types.
 func checkDocument(document, got, want string, check func() error) error {
 	err := check()
 	if got != want {
@@ -27,7 +26,7 @@ func checkDocument(document, got, want string, check func() error) error {
 }
 
 func nilIfEmpty(list []string) []string {
-	if len(list) == 0 { // an empty list is equal to a missing list
+	if len(list) == 0 {
 		return nil
 	}
 	return list

@@ -7,9 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AfterGraduation returns the unsigned manifest that replaces m when the child graduates. The new
-// manifest is not closed, its reachability is PublicA2A, and its version is SchemaV2. All other
-// members are unchanged (PROTOCOL §13.4).
+// AfterGraduation returns the unsigned manifest that replaces m when the child graduates (PROTOCOL
+// §13.4).
 func (m *Manifest) AfterGraduation() Manifest {
 	graduated := *m
 	graduated.InheritedTools, graduated.AddedTools, graduated.RemovedTools = slices.Clone(m.InheritedTools), slices.Clone(m.AddedTools), slices.Clone(m.RemovedTools)
@@ -18,8 +17,8 @@ func (m *Manifest) AfterGraduation() Manifest {
 	return graduated
 }
 
-// CheckGraduation returns an error unless graduated has the members of m.AfterGraduation() and the
-// signatures of both parties (PROTOCOL §13.4). If a member has another value, the error names it.
+// CheckGraduation returns an error unless graduated has the members of m.AfterGraduation() and both
+// signatures.
 func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	switch {
 	case graduated.ParentID != m.ParentID:
@@ -45,7 +44,7 @@ func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	}
 	wantLists, gotLists := want.toolLists(), graduated.toolLists()
 	for i, list := range wantLists {
-		// The signatures do not cover the order of tools, so the order may differ.
+		// The signatures do not cover the order of tools.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(gotLists[i].tools))) {
 			return problem.Invalid(list.key, "the tools of the manifest before", "others")
 		}
@@ -53,8 +52,7 @@ func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	return nil
 }
 
-// Tools returns the tools that the child may use: inherited and added tools without duplicates and
-// without removed tools.
+// Tools returns the inherited and added tools without duplicates and removed tools.
 func (m *Manifest) Tools() []string {
 	var tools []string
 	for _, tool := range slices.Concat(m.InheritedTools, m.AddedTools) {

@@ -2,9 +2,8 @@
 // §15): the spawn request, the consent of a second parent, the manifest, the calls that a manifest
 // allows, and the graduation request.
 //
-// Parent and child both sign a manifest. Both signatures cover the same bytes, which are built from
-// the fields. The schema version determines which members the bytes contain. Members that a version
-// does not sign have no effect.
+// Parent and child sign the same bytes of a manifest. The schema version determines the signed
+// members. Members that a version does not sign have no effect.
 package composite
 
 import (
@@ -18,12 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// BirthPath is a way of creating a child, in its wire form.
 type BirthPath string
 
 func BirthPaths() []BirthPath { return []BirthPath{"D1", "D2", "D3", "D4", "D5"} }
 
-// Reachability limits who may call a child, in its wire form.
 type Reachability string
 
 // The Python reference implementation writes public_a2a with an underscore.
@@ -33,7 +30,6 @@ const (
 	PublicA2A     Reachability = "public_a2a"
 )
 
-// OutboundPolicy limits which vacants and URLs a child may call, in its wire form.
 type OutboundPolicy string
 
 const (
@@ -42,7 +38,6 @@ const (
 	Unrestricted    OutboundPolicy = "unrestricted"
 )
 
-// SchemaVersion is the version of a manifest, in its wire form.
 type SchemaVersion string
 
 // The signatures of a V1 manifest do not cover reachability and outbound policy.
@@ -51,14 +46,12 @@ const (
 	SchemaV2 SchemaVersion = "v2"
 )
 
-// The limits for manifests in a registry.
 const (
-	MaxTools     = 256      // tools in each of the three lists
-	MaxToolBytes = 256      // bytes in the name of each tool
-	MaxBlob      = 64 << 10 // bytes of a serialised manifest
+	MaxTools     = 256 // in each list
+	MaxToolBytes = 256
+	MaxBlob      = 64 << 10
 )
 
-// Manifest binds a child to its parent. Its JSON form with signatures is [ManifestDocument].
 type Manifest struct {
 	ParentID        identity.ID    `json:"parent_id" canon:"required"`
 	ChildID         identity.ID    `json:"child_id" canon:"required"`
@@ -126,14 +119,11 @@ func (m *Manifest) toolLists() [3]toolList {
 	}
 }
 
-// SignedBytes returns the bytes that both parties sign: canonical JSON of the fields that m's
-// schema version signs.
+// SignedBytes returns the canonical JSON of the fields that m's schema version signs.
 func (m *Manifest) SignedBytes() []byte {
 	return append(m.appendBeforeTools(nil), m.appendTools(nil)...)
 }
 
-// appendBeforeTools appends the signed members that sort before the tool lists. Blob writes the
-// unsigned members, schema version and signatures, between them and the tool lists.
 func (m *Manifest) appendBeforeTools(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
 	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))
@@ -161,8 +151,7 @@ func (m *Manifest) appendTools(dst []byte) []byte {
 
 func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SignedBytes()) }
 
-// SignParent sets the parent's signature with s, whose id must be m.ParentID. The parties may sign
-// in either order.
+// SignParent sets the parent's signature. The parties may sign in either order.
 func (m *Manifest) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := m.sign(ctx, s, "parent", m.ParentID)
 	if err == nil {
@@ -197,7 +186,7 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 }
 
 // Verify returns an error of kind BadSignature unless both parties have signed m. PROTOCOL §12
-// fixes the four error messages and their order.
+// fixes the messages and their order.
 func (m *Manifest) Verify() error {
 	switch {
 	case len(m.SignatureParent) == 0:

@@ -15,11 +15,10 @@ func (m *Manifest) Blob() []byte {
 	return m.appendTools(append(dst, '"'))
 }
 
-// ParseManifest parses a serialised manifest and checks its form, but not its signatures. Both ids
-// and the birth path are required. Other missing members have the defaults of PROTOCOL §12. Unknown
-// members are refused, because the signatures do not cover them. A V1 manifest always has the
-// default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7).
-// Errors have kind Malformed, NotJSON or TooLarge and name the field.
+// ParseManifest checks the form of a manifest, but not its signatures. Missing optional members
+// have the defaults of PROTOCOL §12. Unknown members are refused, because the signatures do not
+// cover them. V1 does not sign reachability and outbound policy, so a V1 manifest always has their
+// defaults (PROTOCOL §23 D7).
 func ParseManifest(blob []byte) (Manifest, error) {
 	doc := ManifestDocument{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, OutboundPolicy: NoExternal, SchemaVersion: SchemaV2}}
 	if err := canon.UnmarshalSigned("manifest", blob, &doc, MaxBlob); err != nil {
@@ -39,7 +38,6 @@ func ParseManifest(blob []byte) (Manifest, error) {
 	return m, nil
 }
 
-// ManifestDocument is the JSON form of a manifest, which ParseManifest reads and Blob writes.
 type ManifestDocument struct {
 	Manifest
 	SignatureParent identity.Signature `json:"signature_parent"`

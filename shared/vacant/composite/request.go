@@ -11,19 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// graduationIntent is the intent in the signed bytes of a GraduationRequest.
 const graduationIntent = "vacant:graduation:v1"
 
-// The limits of a request. The capability text must fit into a card and a logbook entry.
 const (
 	MaxCapabilityBytes = 16 << 10
 	MaxRequestBytes    = 64 << 10
 )
 
-// GraduationRequest asks a host to make a child public (PROTOCOL §13.1). It contains the capability
-// text of the child's new card. Parent and child both sign it. A request has neither a nonce nor a
-// time, so a host must record the requests that it receives. Otherwise it could not detect repeated
-// requests.
+// GraduationRequest asks a host to make a child public (PROTOCOL §13.1). It has neither a nonce nor
+// a time, so a host must record requests to detect repeated requests.
 type GraduationRequest struct {
 	ParentID        identity.ID `json:"parent_id" canon:"required"`
 	ChildID         identity.ID `json:"child_id" canon:"required"`
@@ -109,9 +105,8 @@ func (r *GraduationRequest) Blob() []byte {
 	return append(dst, `"}`...)
 }
 
-// ParseGraduationRequest parses a serialised request and checks its form, but not its signatures,
-// which may be missing. Unknown members are refused, because the signatures do not cover them.
-// Errors have kind Malformed or TooLarge and name the field.
+// ParseGraduationRequest does not check the signatures. Unknown members are refused, because the
+// signatures do not cover them.
 func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	var doc struct {
 		GraduationRequest
@@ -121,7 +116,7 @@ func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	}
 	err := canon.UnmarshalSigned("graduation request", blob, &doc, MaxRequestBytes)
 	if problem.Is(err, problem.NotJSON) {
-		// NotJSON would mean that the HTTP body is not JSON. The request is only part of the body.
+		// NotJSON would mean that the HTTP body is not JSON, but the request is only a part of the body.
 		err = problem.WithPlace(problem.Malformed, "request", err)
 	}
 	if err != nil {

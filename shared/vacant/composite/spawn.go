@@ -13,29 +13,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// spawnIntent is the intent in the signed bytes of a SpawnRequest.
 const spawnIntent = "vacancy:spawn:v1"
 
 // SpawnRequest asks a host to create a child. Only the parent signs it, because the host creates
-// the child's key. The nonce and the time let the host refuse repeated and old requests.
+// the child's key. Nonce and time let the host refuse repeated and old requests.
 type SpawnRequest struct {
 	ParentID       identity.ID    `json:"parent_id" canon:"required"`
 	BirthPath      BirthPath      `json:"path" canon:"required"`
-	Name           string         `json:"name" canon:"required"`  // the host adds the start of the parent's id
-	Capability     string         `json:"capability"`             // the parent's capability if empty
-	Substrate      string         `json:"substrate"`              // the parent's substrate if empty
-	Tools          []string       `json:"tools"`                  // tools of the parent that the child keeps (D2)
-	Rule           string         `json:"rule"`                   // rule added to the child's policy (D1)
-	SecondParentID *identity.ID   `json:"-"`                      // second parent (D4)
-	Reachability   Reachability   `json:"reach"`                  // the path's default if empty
-	OutboundPolicy OutboundPolicy `json:"outbound"`               // the path's default if empty
-	Nonce          string         `json:"nonce" canon:"required"` // NonceSize bytes in lowercase hex
-	Time           time.Time      `json:"-"`                      // UTC, whole microseconds
+	Name           string         `json:"name" canon:"required"` // the host adds the start of the parent's id
+	Capability     string         `json:"capability"`            // the parent's if empty
+	Substrate      string         `json:"substrate"`             // the parent's if empty
+	Tools          []string       `json:"tools"`                 // D2
+	Rule           string         `json:"rule"`                  // D1
+	SecondParentID *identity.ID   `json:"-"`                     // D4
+	Reachability   Reachability   `json:"reach"`                 // the path's default if empty
+	OutboundPolicy OutboundPolicy `json:"outbound"`
+	Nonce          string         `json:"nonce" canon:"required"` // lowercase hex
+	Time           time.Time      `json:"-"`
 	Signature      []byte         `json:"-"`
 }
 
-// Check returns an error if a member of r is malformed. The error names the member. The host must
-// check which members the birth path allows, and which substrates are allowed.
+// Check returns an error if a member of r is malformed.
 func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return withField("parent_id", err)
@@ -121,8 +119,7 @@ func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-// Verify returns an error of kind BadSignature unless the parent has signed r. The host must check
-// the time.
+// Verify checks the signature. The host must check the time.
 func (r *SpawnRequest) Verify() error {
 	if !identity.Verify(r.ParentID, r.SignedBytes(), r.Signature) {
 		return problem.New(problem.BadSignature, "spawn request of %s: signature did not verify", r.ParentID.Short())
@@ -135,9 +132,8 @@ func (r *SpawnRequest) Blob() []byte {
 	return canon.NewObject(members...).AppendCJ(nil)
 }
 
-// ParseSpawnRequest parses a serialised request and checks its form, but not its signature. A
-// missing optional member is empty. Unknown members are refused, because the signature does not
-// cover them. Errors have kind Malformed, NotJSON or TooLarge and name the field.
+// ParseSpawnRequest does not check the signature. Unknown members are refused, because the
+// signature does not cover them.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	var doc struct {
 		SpawnRequest
@@ -158,7 +154,6 @@ func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
 	return r, nil
 }
 
-// optionalID is an id that may be nil. The text form of nil is "".
 type optionalID struct{ *identity.ID }
 
 func (o *optionalID) UnmarshalText(b []byte) error {
@@ -169,7 +164,6 @@ func (o *optionalID) UnmarshalText(b []byte) error {
 	return o.ID.UnmarshalText(b)
 }
 
-// canonTime is a time that canon.ParseTime parses.
 type canonTime struct{ time.Time }
 
 func (t *canonTime) UnmarshalText(b []byte) (err error) {

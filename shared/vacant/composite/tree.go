@@ -8,13 +8,12 @@ import (
 )
 
 func (m *Manifest) isInTree(other identity.ID, siblings []identity.ID) bool {
-	// A vacant is not in its own tree, because it cannot call itself (PROTOCOL §14).
+	// A vacant cannot call itself (PROTOCOL §14).
 	return other != m.ChildID && (other == m.ParentID || slices.Contains(siblings, other))
 }
 
 // CheckTreeOnly returns an error of kind TreeOnly if the child is closed and callee is neither its
-// parent nor one of its siblings (PROTOCOL §14). It does not limit an open child. The message is
-// the same as in the Python reference implementation.
+// parent nor one of its siblings (PROTOCOL §14).
 func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) error {
 	if !m.ClosedByDefault || m.isInTree(callee, siblings) {
 		return nil
@@ -22,10 +21,12 @@ func (m *Manifest) CheckTreeOnly(callee identity.ID, siblings []identity.ID) err
 	return problem.New(problem.TreeOnly, "closed child %s cannot call %s (not parent / not sibling)", m.ChildID.Short(), callee.Short())
 }
 
-// CheckOutboundCall returns an error of kind TreeOnly, which names the policy, unless the outbound
-// policy allows a call of callee. Every policy allows the parent and the siblings. ParentPermitted
-// also allows vacants whose ids are among the child's tools. V1 does not sign the policy, so the
-// child may call all vacants. The Python reference ignores policies (PROTOCOL §23 E8).
+// CheckOutboundCall returns an error of kind TreeOnly unless the outbound policy allows a call of
+// callee:
+//
+//   - Every policy allows the parent and the siblings.
+//   - ParentPermitted also allows vacants whose ids are among the child's tools.
+//   - V1 does not sign the policy, so the child may call all vacants.
 func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID) error {
 	if m.SchemaVersion == SchemaV1 || m.OutboundPolicy == Unrestricted || m.isInTree(callee, siblings) {
 		return nil
@@ -39,10 +40,9 @@ func (m *Manifest) CheckOutboundCall(callee identity.ID, siblings []identity.ID)
 	return problem.New(problem.TreeOnly, "outbound_policy %s: child %s cannot call %s (not in its tree)", m.OutboundPolicy, m.ChildID.Short(), callee.Short())
 }
 
-// CheckOutboundURL returns an error unless the child may send requests to a URL that does not
-// belong to a vacant, such as a model's URL. The policy must be Unrestricted, or ParentPermitted
-// with exactly this URL among the tools. V1 does not sign the policy: an open child of V1 may use
-// all URLs, and a closed child of V1 none. Errors have kind TreeOnly and name the policy.
+// CheckOutboundURL returns an error of kind TreeOnly unless the child may send requests to url. The
+// policy must be Unrestricted, or ParentPermitted with url among the tools. An open child of V1 may
+// use all URLs, and a closed child of V1 may use no URL.
 func (m *Manifest) CheckOutboundURL(url string) error {
 	policy := m.OutboundPolicy
 	if m.SchemaVersion == SchemaV1 {
@@ -63,8 +63,7 @@ func (m *Manifest) CheckOutboundURL(url string) error {
 }
 
 // CanBeCalledBy reports whether caller may call the child. The parent and the siblings always may.
-// Other vacants may call an open child if its reachability is PublicA2A or its manifest is V1,
-// which does not sign reachability.
+// Other vacants may call an open child if its reachability is PublicA2A or its manifest is V1.
 func (m *Manifest) CanBeCalledBy(caller identity.ID, siblings []identity.ID) bool {
 	if m.isInTree(caller, siblings) {
 		return true

@@ -8,14 +8,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// The limits of a message's members. The HTTP handler limits the complete body.
 const (
-	MaxParts   = 64  // number of parts
-	MaxIDBytes = 512 // bytes of contextId, messageId and idempotency key
+	MaxParts   = 64
+	MaxIDBytes = 512 // contextId, messageId and idempotency key
 )
 
-// Check returns an error if the recipient's strict decoder would refuse m. Such a message must not
-// be signed.
+// Check returns an error if the recipient's strict decoder would refuse m.
 func (m Message) Check() error {
 	if err := m.Role.check(); err != nil {
 		return err

@@ -7,27 +7,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Request is a decoded request of a caller.
 type Request struct {
-	// ID is the JSON-RPC id as it was received, or nil if it is missing. It is not signed and is
-	// used only to be echoed unchanged in the response (PROTOCOL §5.3). It aliases the body.
+	// ID is the unchanged JSON-RPC id, which is not signed (PROTOCOL §5.3).
 	ID       []byte
 	Envelope Envelope
 }
 
-// DecodeRequest decodes the body of message/send strictly (PROTOCOL §5.4) and checks jsonrpc and
-// method. It does not verify the signature. The caller must not change body while it uses the
-// request.
-//
-// The error has kind problem.NotJSON if body is not one JSON object, problem.TooLarge if it is too
-// large, and otherwise problem.Malformed. If several members are wrong, the error is about the
-// member that is checked first (PROTOCOL §6.2).
+// DecodeRequest decodes the body of message/send strictly (PROTOCOL §5.4) and does not verify the
+// signature. The caller must not change body while it uses the request. If several members are
+// wrong, PROTOCOL §6.2 determines which error is returned.
 func DecodeRequest(body []byte) (Request, error) {
 	return decodeRequest(body, true)
 }
 
-// DecodeResetRequest decodes the body of chain/reset. It is like DecodeRequest, but does not check
-// jsonrpc and method (PROTOCOL §9).
+// DecodeResetRequest decodes the body of chain/reset without checking jsonrpc and method (PROTOCOL
+// §9).
 func DecodeResetRequest(body []byte) (Request, error) {
 	return decodeRequest(body, false)
 }
@@ -46,8 +40,7 @@ func decodeRequest(body []byte, checkRPC bool) (Request, error) {
 	return Request{ID: r.rpcID, Envelope: e}, nil
 }
 
-// DecodeResponse decodes result.message of a response body. It does not check jsonrpc and id
-// (PROTOCOL §16).
+// DecodeResponse decodes result.message without checking jsonrpc and id (PROTOCOL §16).
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
 	r.isResponse = true
@@ -59,17 +52,15 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 	return r.decode(r.readMessageMember, requiredMembers)
 }
 
-// reader decodes one envelope. If a member is wrong, it records the error and continues to the end
-// of the body. A body with a JSON syntax error is therefore refused as not JSON, even if a wrong
-// member comes before the syntax error. If several members are wrong, the error is about the member
-// that the Python reference checks first.
+// reader decodes one envelope. After a wrong member it continues to the end of the body, so that a
+// later syntax error has priority.
 type reader struct {
 	dec        *canon.Decoder
-	checkRPC   bool      // whether to check jsonrpc and method
-	isResponse bool      // whether the body is a response
-	found      memberSet // members found so far
-	firstWrong member    // first wrong member in the order of checks
-	err        error     // error about firstWrong
+	checkRPC   bool
+	isResponse bool
+	found      memberSet
+	firstWrong member
+	err        error // error about the first wrong member
 	rpcID      []byte
 	env        Envelope
 }
@@ -80,7 +71,7 @@ func newReader(body []byte, l canon.Limits) reader {
 	return r
 }
 
-// member identifies a member of the body. The constants are in the order of checks.
+// member identifies a member of the body. PROTOCOL §6.2 fixes the order of the constants.
 type member uint8
 
 const (
@@ -110,10 +101,9 @@ type memberSet uint32
 
 func setOf(m member) memberSet { return 1 << m }
 
-// requiredMembers contains the members that each message object must have (PROTOCOL §5.4).
+// requiredMembers must occur in each message object (PROTOCOL §5.4).
 const requiredMembers = memberSet(1<<memberMetadata | 1<<memberBlock | 1<<memberFrom | 1<<memberTo | 1<<memberSeq | 1<<memberTimestamp | 1<<memberPrev | 1<<memberSignature)
 
-// memberKeys maps each member to its JSON key.
 var memberKeys = [memberNone]string{"jsonrpc", "method", "params", "result", "message", "metadata", blockKey, "from_vacant_id",
 	"to_vacant_id", "sequence_no", "timestamp", "prev_envelope_hash", "caller_signature", "idempotency_key", "selfEval",
 	"role", "parts", "contextId", "messageId"}
@@ -137,8 +127,6 @@ func (r *reader) recordError(m member, err error) {
 	}
 }
 
-// firstError returns the error about the wrong or missing member that is checked first. If all
-// members in required were found and no member is wrong, it returns nil.
 func (r *reader) firstError(required memberSet) error {
 	missing := required &^ r.found
 	if missing == 0 {
@@ -162,14 +150,13 @@ func (r *reader) firstError(required memberSet) error {
 	return missingFieldError(m, "missing field: ")
 }
 
-// notAResultPrefix begins the error about a response without an envelope (PROTOCOL §16).
 const notAResultPrefix = "transport response is not a valid A2A result: "
 
 func missingFieldError(m member, prefix string) error {
 	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + memberKeys[m] + "'", Field: memberKeys[m], Want: "a value", Got: "nothing"}
 }
 
-// addPrefix prefixes err with the words that the protocol fixes for errors about m (PROTOCOL §6.2).
+// addPrefix prefixes err with the words that PROTOCOL §6.2 fixes for m.
 func (r *reader) addPrefix(m member, err error) error {
 	e := *problem.AsError(err)
 	switch {

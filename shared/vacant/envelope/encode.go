@@ -7,9 +7,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). id is JSON. If id is
-// nil, the request has the idempotency key as its id or, if the key is empty, the hash of e
-// (PROTOCOL §5.3).
+// AppendRequest appends the JSON-RPC request that carries e (PROTOCOL §5.1). If id is nil, the id
+// is the idempotency key or, if the key is empty, the hash of e (PROTOCOL §5.3).
 func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -25,8 +24,7 @@ func AppendRequest(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendResponse appends the JSON-RPC response that carries e (PROTOCOL §5.2). id is the unchanged
-// id of the request. If id is nil, the id of the response is null.
+// AppendResponse appends the JSON-RPC response that carries e (PROTOCOL §5.2).
 func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	dst = e.grow(dst, len(id)+880)
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
@@ -38,8 +36,7 @@ func AppendResponse(dst, id []byte, e *Envelope) []byte {
 	return append(AppendMessage(dst, e), `}}`...)
 }
 
-// AppendMessage appends e as the message object of a request or response. It omits an absent
-// selfEval (PROTOCOL §5.1).
+// AppendMessage appends e as a message object (PROTOCOL §5.1).
 func AppendMessage(dst []byte, e *Envelope) []byte {
 	m := &e.Payload
 	dst = e.grow(dst, 720)

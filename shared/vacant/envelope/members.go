@@ -94,7 +94,6 @@ func (r *reader) readObject(m member, readMember func(key string) error) error {
 	}
 	err := r.dec.Object(readMember)
 	if (m == memberBlock || m == memberSelfEval) && problem.Is(err, problem.Malformed) {
-		// An error within the object, such as NaN, also has the prefix of m, as in the reference.
 		err = r.addPrefix(m, err)
 	}
 	return err
@@ -150,11 +149,9 @@ func (r *reader) readConstant(m member) error {
 	return err
 }
 
-// requiredValues maps jsonrpc and method to their required values.
 var requiredValues = [...]string{memberJSONRPC: "2.0", memberMethod: "message/send"}
 
-// wrongConstantError returns the error about a wrong jsonrpc or method, in the words of the
-// reference (PROTOCOL §6.2).
+// wrongConstantError returns an error in the words of PROTOCOL §6.2.
 func wrongConstantError(m member, got string) error {
 	detail := fmt.Sprintf("jsonrpc field must be '2.0'; got %s", got)
 	if m == memberMethod {

@@ -2,11 +2,10 @@ package envelope
 
 import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 
-// maxQuotedBytes limits the bytes of a received value that an error message quotes.
 const maxQuotedBytes = 60
 
-// readPythonRepr reads the next value and formats it like Python's repr, for the errors about
-// jsonrpc and method (PROTOCOL §6.2). It omits the contents of arrays and objects.
+// readPythonRepr reads the next value and formats it like Python's repr (PROTOCOL §6.2). It omits
+// the contents of arrays and objects.
 func readPythonRepr(d *canon.Decoder) (string, error) {
 	switch d.Kind() {
 	case canon.Array:

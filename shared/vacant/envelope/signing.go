@@ -11,7 +11,7 @@ import (
 // fields, all of which are always present (PROTOCOL §4.2).
 func (e *Envelope) AppendSignedBytes(dst []byte) []byte {
 	dst = e.grow(dst, 480)
-	// The keys are written in canonical order.
+	// The keys are in canonical order.
 	dst = append(dst, `{"from":"`...)
 	dst = e.From.AppendHex(dst)
 	dst = append(dst, `","idem":`...)
@@ -66,8 +66,7 @@ func appendOptional(dst []byte, s *string) []byte {
 }
 
 func (e *Envelope) grow(dst []byte, fixedSize int) []byte {
-	// The estimate avoids a second allocation. fixedSize is the size without key and parts. A part
-	// needs up to 32 bytes of JSON in addition to its text and its escaped characters.
+	// The estimate avoids a second allocation.
 	n := fixedSize + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {
 		n += 32 + len(p) + len(p)/32

@@ -1,10 +1,7 @@
 // Package event implements the signed events of a registry: a vacant's statements about its own
-// publication, which anyone can verify at any later time. The Python reference implementation has
-// the same events.
-//
-// The signed bytes are built from the fields and have one reading. A payload is stored unchanged,
-// because its hash is signed. An event's hash covers the previous event's hash, the signed bytes
-// and the signature.
+// publication, which anyone can verify. The signed bytes have one reading. A payload is stored
+// unchanged, because its hash is signed. An event's hash covers the previous event's hash, the
+// signed bytes and the signature.
 package event
 
 import (
@@ -19,34 +16,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxKeyBytes limits the idempotency key in bytes.
 const MaxKeyBytes = 512
 
-// MaxPayloadBytes limits the payload in bytes. A revocation fits even if its reason has
-// MaxReasonBytes bytes that are all escaped.
 const MaxPayloadBytes = 16 << 10
 
-// MaxActorSeq limits ActorSeq to the integers that a float64 represents exactly.
+// MaxActorSeq is the largest integer that a float64 represents exactly.
 const MaxActorSeq = 1<<53 - 1
 
-// Type determines the effect of an event. Its value is part of the signed bytes.
 type Type string
 
-// The Python reference implementation defines eleven more types and never uses them.
 const (
 	Register Type = "register"
 	Revoke   Type = "revoke"
 )
 
-// Event is one event of an actor. Check checks its form, but not its Signature.
 type Event struct {
 	Type           Type
 	Actor          identity.ID
-	Payload        []byte // JSON text, unchanged because its hash is signed
-	IdempotencyKey string // at most MaxKeyBytes bytes
-	Time           int64  // Unix milliseconds of the actor's clock, not negative
-	ActorSeq       int64  // 1 for the actor's first event, one more for each later event
-	Signature      []byte // only a signature of 64 bytes can verify
+	Payload        []byte // JSON text
+	IdempotencyKey string
+	Time           int64 // Unix milliseconds
+	ActorSeq       int64 // 1 for the actor's first event
+	Signature      []byte
 }
 
 func (e *Event) Check() error {
@@ -73,8 +64,8 @@ func (e *Event) Check() error {
 	return err
 }
 
-// checkKey accepts control characters, because old events have them. A separator (0x1f) in the key
-// does not permit a second reading, because all other signed fields have a known length.
+// checkKey accepts the control characters of old keys. They do not permit a second reading, because
+// all other signed fields have a known length.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
 	if len(key) > MaxKeyBytes {
@@ -122,8 +113,6 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 
 func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendSignedBytes(nil), e.Signature) }
 
-// Hash returns the hash of e in a log, where it follows the event whose hash is prev. For the first
-// event, prev is zero.
 func (e *Event) Hash(prev identity.Hash) identity.Hash {
 	b := append(make([]byte, 0, 512), prev[:]...)
 	return identity.Sum(append(e.AppendSignedBytes(b), e.Signature...))

@@ -12,11 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxReasonBytes limits the reason of a revocation in bytes.
 const MaxReasonBytes = 1 << 10
 
-// RegisterPayload returns the payload of a register event: the actor's card and visibility.
-// visibility must be a result of [lifecycle.State.EffectiveVisibility].
+// RegisterPayload expects a result of [lifecycle.State.EffectiveVisibility].
 func RegisterPayload(cardHash identity.Hash, haloVersion int64, id identity.ID, visibility lifecycle.Visibility) []byte {
 	return canon.NewObject(
 		canon.Member{Key: "card_hash", Value: canon.NewString(cardHash.String())},
@@ -50,7 +48,6 @@ func CheckReason(reason string) error {
 	return canon.CheckSignedText("reason", reason)
 }
 
-// RegisterContent is the content of a register event's payload.
 type RegisterContent struct {
 	CardHash    identity.Hash
 	HaloVersion int64
@@ -58,8 +55,7 @@ type RegisterContent struct {
 	Visibility  lifecycle.Visibility
 }
 
-// ParseRegister parses the payload of a register event. It accepts only payloads that
-// RegisterPayload returns for the event's actor.
+// ParseRegister accepts only payloads that RegisterPayload returns for the event's actor.
 func (e *Event) ParseRegister() (RegisterContent, error) {
 	v, err := e.parsePayloadOf(Register)
 	if err != nil {
@@ -124,13 +120,11 @@ func parsePayload(b []byte) (canon.Value, error) {
 const replacesPrefix = "replaces:"
 
 // ReplacesKey returns the idempotency key of a register event whose card replaces the card with the
-// given hash. All cards have the same halo version (PROTOCOL §23 C6), so their order is unknown and
-// a registry refuses a second card. The key states the order under the actor's signature.
+// given hash. Only this key states the order of cards (PROTOCOL §23 C6).
 func ReplacesKey(cardHash identity.Hash) string { return replacesPrefix + cardHash.String() }
 
-// ReplacesKeyAt works like ReplacesKey, but the key differs for each event of the actor. If an
-// actor alternates between two cards, ReplacesKey returns a key that an old event already has. The
-// payload is also the same, so the new event would look like a resend of the old event.
+// ReplacesKeyAt returns a different key for each event. If an actor returned to an old card, an
+// event with ReplacesKey would look like a resend of an old event.
 func ReplacesKeyAt(cardHash identity.Hash, actorSeq int64) string {
 	return ReplacesKey(cardHash) + ":" + strconv.FormatInt(actorSeq, 10)
 }
@@ -140,8 +134,8 @@ func ParseReplacesKey(key string) (identity.Hash, bool) {
 	if !ok {
 		return identity.Hash{}, false
 	}
-	digits, _, _ := strings.Cut(rest, ":") // the ActorSeq is not needed
+	digits, _, _ := strings.Cut(rest, ":")
 	cardHash, err := identity.ParseHash(digits)
-	// ParseHash accepts other spellings of a hash, but a signed key must have exactly one form.
+	// ParseHash accepts other spellings, but a signed key must have exactly one form.
 	return cardHash, err == nil && cardHash.String() == digits
 }

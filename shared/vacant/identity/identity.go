@@ -1,8 +1,5 @@
-// Package identity implements vacant ids (raw Ed25519 public keys), strict verification of
-// signatures, the hash BLAKE2b-256, and [Signer], the interface to private keys (PROTOCOL §1).
-//
-// Verification always fails under a key of small order or a non-canonical key, because anyone could
-// sign for such a key.
+// Package identity implements vacant ids (Ed25519 public keys), signatures, and BLAKE2b-256 hashes
+// (PROTOCOL §1).
 package identity
 
 import (
@@ -17,12 +14,9 @@ import (
 // Size is the size of an id, a hash and a seed in bytes.
 const Size = 32
 
-// ID is a vacant's id: its raw 32-byte Ed25519 public key. Its canonical text form has 64 lowercase
-// hex digits. The zero ID is not a valid id.
+// ID is a raw Ed25519 public key. Its text form has 64 lowercase hex digits.
 type ID [Size]byte
 
-// ParseID parses an id in hex of either case. Like the Python reference implementation, it skips
-// ASCII white space between pairs of digits and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
 	err := parseHexInto(id[:], s)
@@ -33,11 +27,9 @@ func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 func (id ID) AppendHex(dst []byte) []byte { return hex.AppendEncode(dst, id[:]) }
 
-// shortSize is the number of bytes of an ID that Short shows.
 const shortSize = 6
 
-// Short returns the first 12 hex digits of id for logs, error messages and search. A short id does
-// not identify a vacant, because anyone can generate keys with the same short id.
+// Short returns 12 hex digits of id. Anyone can generate keys with the same digits.
 func (id ID) Short() string { return hex.EncodeToString(id[:shortSize]) }
 
 func IsShort(s string) bool {
@@ -53,8 +45,7 @@ func (id *ID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Hash is a BLAKE2b-256 digest. Its text form has 64 lowercase hex digits. In the protocol, the
-// zero Hash means that there is no previous envelope.
+// Hash is a BLAKE2b-256 digest. Its text form has 64 lowercase hex digits.
 type Hash [Size]byte
 
 // Sum returns the BLAKE2b-256 hash of b, which differs from the first 32 bytes of BLAKE2b-512.
@@ -79,8 +70,6 @@ func (h *Hash) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Signature is a signature whose text form is hex. An absent signature is nil, and its text form is
-// empty.
 type Signature []byte
 
 func (s *Signature) UnmarshalText(b []byte) (err error) {
@@ -90,8 +79,8 @@ func (s *Signature) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseHex parses hex of either case. Like the Python reference implementation, it skips ASCII
-// white space between pairs of digits and at both ends.
+// ParseHex parses hex of either case. It skips ASCII white space between pairs of digits and at
+// both ends (PROTOCOL §1).
 func ParseHex(s string) ([]byte, error) {
 	if b, err := hex.DecodeString(s); err == nil {
 		return b, nil
@@ -119,7 +108,6 @@ func ParseHex(s string) ([]byte, error) {
 }
 
 func parseHexInto(dst []byte, s string) error {
-	// Nearly all messages use the canonical form, which this path parses without an allocation.
 	if len(s) == 2*len(dst) {
 		if _, err := hex.Decode(dst, []byte(s)); err == nil {
 			return nil

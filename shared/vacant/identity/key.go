@@ -11,13 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// SignatureSize is the size of a signature in bytes.
 const SignatureSize = ed25519.SignatureSize
 
-// Signer signs for one vacant. All private keys of the project are used through a Signer, whether
-// they are in memory, encrypted in a store or in a key service. A Signer is safe for concurrent
-// use. Sign returns a pure Ed25519 signature of 64 bytes over msg. If it returns an error, msg was
-// not signed.
+// Signer signs with an Ed25519 key. It is safe for concurrent use.
 //
 // Envelopes, cards and logbook entries have no domain tags (PROTOCOL §23 D8), so bytes that another
 // party chose could be one of them. A caller must therefore sign only bytes that it built itself.
@@ -26,13 +22,12 @@ type Signer interface {
 	Sign(ctx context.Context, msg []byte) ([]byte, error)
 }
 
-// Key is a Signer whose seed is in memory.
 type Key struct {
 	id         ID
 	privateKey ed25519.PrivateKey
 }
 
-// NewKey creates a key from 32 bytes of rand, which must be crypto/rand.Reader outside tests.
+// NewKey creates a key from rand, which must be crypto/rand.Reader outside tests.
 func NewKey(rand io.Reader) (*Key, error) {
 	seed := make([]byte, Size)
 	if _, err := io.ReadFull(rand, seed); err != nil {
@@ -41,7 +36,6 @@ func NewKey(rand io.Reader) (*Key, error) {
 	return KeyFromSeed(seed)
 }
 
-// KeyFromSeed creates a key from a 32-byte seed (RFC 8032), which it copies.
 func KeyFromSeed(seed []byte) (*Key, error) {
 	if len(seed) != Size {
 		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
@@ -59,30 +53,25 @@ func (k *Key) Sign(_ context.Context, msg []byte) ([]byte, error) {
 
 func (k *Key) Seed() []byte { return bytes.Clone(k.privateKey.Seed()) }
 
-// Wipe overwrites the private key in memory. Signatures that the key makes afterwards do not
-// verify.
 func (k *Key) Wipe() { clear(k.privateKey) }
 
 func (k *Key) String() string { return "key of " + k.id.Short() }
 
-// Format writes String for each verb, including %d and %#v, so that a logged key does not reveal
-// its secret.
+// Format hides the secret of a logged key.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }
 
 // Verify reports whether sig is id's signature of msg by the rules of libsodium: sig has 64 bytes,
-// its S is below the group order, the key is canonical, and neither the key nor the signature's
-// point R has small order. crypto/ed25519 accepts keys and points R of small order. Under one such
-// key, the identity point, a fixed signature fits every message (PROTOCOL §1).
+// its S is below the group order, the key is canonical, and neither the key nor the point R has
+// small order. crypto/ed25519 accepts points of small order, for which anyone could sign (PROTOCOL
+// §1).
 func Verify(id ID, msg, sig []byte) bool {
 	return len(sig) == SignatureSize && id.Check() == nil && !ID(sig[:Size]).isSmallOrder() && ed25519.Verify(id[:], msg, sig)
 }
 
-// Check returns an error unless id can be a vacant's id: the canonical encoding of a point that is
-// not of small order.
 func (id ID) Check() error {
 	y := id
 	y[31] &= 0x7f // clears the sign bit of x
-	// y must be below p = 2^255 - 19, whose bytes are ed ff … ff 7f in little-endian order.
+	// y must be below p = 2^255 - 19.
 	if y[31] == 0x7f && y[0] >= 0xed {
 		restIsFF := true
 		for _, b := range y[1:31] {
@@ -103,8 +92,6 @@ func (id ID) isSmallOrder() bool {
 	return slices.Contains(smallOrderPoints[:], id)
 }
 
-// smallOrderPoints lists the y coordinates of the eight points whose order divides 8, without the
-// sign bit: y = 0, 1, p-1 and two coordinates of points of order 8.
 var smallOrderPoints = [...]ID{
 	{},
 	{0x01},

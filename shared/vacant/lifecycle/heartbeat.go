@@ -7,8 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Logbook entries of heartbeats have these kinds. The heartbeat of a sunk vacant has its own kind,
-// because it proves only that the key still exists. The vacant is not in service.
+// The heartbeat of a sunk vacant proves only that the key still exists.
 const (
 	KindHeartbeat     = "HEARTBEAT"
 	KindHeartbeatSunk = "HEARTBEAT_SUNK"

@@ -1,8 +1,6 @@
-// Package listing implements a vacant's signed search data that is not in its card: tags, skills, a
-// summary, model family, owner, price, and the venue that takes bookings.
-//
-// The signed bytes are built from the fields and begin with a domain tag, so that other signed
-// bytes of a vacant cannot be read as a listing. Parse accepts all listings that Sign signs.
+// Package listing implements a vacant's signed search data that is not in its card, such as tags,
+// price and the venue that takes bookings. The signed bytes are built from the fields and begin
+// with a domain tag.
 package listing
 
 import (
@@ -16,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The limits of a listing. Strings are limited in bytes, and lists in elements.
+// Strings are limited in bytes, and lists in elements.
 const (
 	MaxTags             = 16
 	MaxTagBytes         = 64
@@ -25,32 +23,27 @@ const (
 	MaxSummaryBytes     = 1 << 10
 	MaxModelFamilyBytes = 64
 	MaxOwnerBytes       = 128
-	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64
-	// represents all prices up to this limit exactly.
-	MaxPrice = 1_000_000_000_000
-	// MaxVersion limits the version to the integers that a float64 represents exactly.
+	// MaxPrice limits the price to a million dollars per call.
+	MaxPrice   = 1_000_000_000_000
 	MaxVersion = 1<<53 - 1
-	// MaxBlob limits a serialised listing in bytes. A listing that reaches all limits above fits
-	// even if each of its bytes is escaped.
-	MaxBlob = 24 << 10
+	MaxBlob    = 24 << 10
 )
 
-// The signed bytes begin with venueDomainTag if the listing has a venue, otherwise with domainTag.
+// The signed bytes begin with venueDomainTag if the listing has a venue.
 const (
 	domainTag      = "vacancy:listing:v1\x1f"
 	venueDomainTag = "vacancy:listing:v2\x1f"
 )
 
-// Listing is a vacant's search data. [Document] is its JSON form.
 type Listing struct {
 	VacantID    identity.ID `json:"vacant_id" canon:"required"`
-	Version     int64       `json:"version" canon:"required"` // at least 1; a registry accepts only increasing versions
+	Version     int64       `json:"version" canon:"required"` // a registry accepts only increasing versions
 	Tags        []string    `json:"tags"`
 	Skills      []string    `json:"skills"`
 	Summary     string      `json:"summary"`
-	ModelFamily string      `json:"family"` // model family, in the vacant's own words
+	ModelFamily string      `json:"family"`
 	Owner       string      `json:"owner"`
-	Price       int64       `json:"price"` // micro-dollars (millionths of a US dollar) per call
+	Price       int64       `json:"price"` // micro-dollars per call
 	Venue       *Venue      `json:"-"`     // DefaultVenue if nil
 	Signature   []byte      `json:"-"`     // empty if the operator has set the listing
 }
@@ -116,15 +109,15 @@ func checkText(field, s string, maxBytes int) error {
 	return canon.CheckSignedText(field, s)
 }
 
-// Equal reports whether l and other are equal except for the version and the signature.
+// Equal ignores the version and the signature.
 func (l *Listing) Equal(other *Listing) bool {
 	return l.VacantID == other.VacantID && slices.Equal(l.Tags, other.Tags) && slices.Equal(l.Skills, other.Skills) &&
 		l.Summary == other.Summary && l.ModelFamily == other.ModelFamily && l.Owner == other.Owner && l.Price == other.Price &&
 		l.Venue.equal(other.Venue)
 }
 
-// AppendSignedBytes appends the signed bytes: the domain tag and the canonical JSON of all members
-// except the signature.
+// AppendSignedBytes appends the domain tag and the canonical JSON of all members except the
+// signature.
 func (l *Listing) AppendSignedBytes(dst []byte) []byte {
 	tag := domainTag
 	if l.Venue != nil {
@@ -133,8 +126,7 @@ func (l *Listing) AppendSignedBytes(dst []byte) []byte {
 	return append(l.appendAfterSignature(l.appendBeforeSignature(append(dst, tag...))), '}')
 }
 
-// appendBeforeSignature appends the members whose keys sort before "signature". Blob writes the
-// signature after these members.
+// appendBeforeSignature appends the members whose keys sort before "signature".
 func (l *Listing) appendBeforeSignature(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"family":`...), l.ModelFamily)
 	dst = canon.AppendString(append(dst, `,"owner":`...), l.Owner)
@@ -165,8 +157,7 @@ func appendList(dst []byte, list []string) []byte {
 
 func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSignedBytes(nil)) }
 
-// Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check
-// refuses.
+// Sign sets l.Signature. The id of s must be l.VacantID.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if err := l.Check(); err != nil {
 		return err

@@ -14,9 +14,8 @@ func (l *Listing) Blob() []byte {
 	return append(l.appendAfterSignature(dst), '}')
 }
 
-// Parse parses a serialised listing and checks its limits, but not its signature. Only vacant_id
-// and version are required. Unknown members are refused, because the signature does not cover them.
-// Errors have kind Malformed or TooLarge.
+// Parse checks the limits of a listing, but not its signature. Unknown members are refused, because
+// the signature does not cover them.
 func Parse(blob []byte) (Listing, error) {
 	var doc Document
 	err := canon.UnmarshalSigned("listing", blob, &doc, MaxBlob)
@@ -36,15 +35,13 @@ func Parse(blob []byte) (Listing, error) {
 	return l, nil
 }
 
-// Document is the JSON form of a listing, which Parse reads and Blob writes.
 type Document struct {
 	Listing
 	Venue     *signedVenue       `json:"venue,omitempty"`
 	Signature identity.Signature `json:"signature"`
 }
 
-// signedVenue is the venue of a signed listing. Its errors have no Field, because their message
-// already names the field and Parse would name it again.
+// signedVenue returns errors without a Field, because their message already names the field.
 type signedVenue Venue
 
 func (v *signedVenue) UnmarshalCanon(d *canon.Decoder) error {

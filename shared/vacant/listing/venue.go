@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// The limits of a venue. Strings are limited in bytes, and lists in elements.
 const (
 	MaxSlugBytes     = 64
 	MaxNameBytes     = 128
@@ -19,7 +18,7 @@ const (
 	MaxAreas         = 16
 	MaxHoursBytes    = 256
 	MaxCapacity      = 1_000_000
-	// MaxReferralFee limits the referral fee to 100 %, in basis points.
+	// MaxReferralFee is 100 % in basis points.
 	MaxReferralFee = 10_000
 )
 
@@ -28,8 +27,7 @@ const (
 	DefaultCategory    = "agent"
 	DefaultLocation    = "global"
 	DefaultReferralFee = 700 // basis points
-	// defaultSlugPrefix and the short id form the slug of a vacant that has not claimed a slug.
-	defaultSlugPrefix = "v-"
+	defaultSlugPrefix  = "v-"
 )
 
 // Venue is the part of a listing about taking bookings.
@@ -40,8 +38,8 @@ type Venue struct {
 	Location    string   `json:"location"`
 	Areas       []string `json:"areas"` // other locations that the venue serves
 	Bookable    bool     `json:"bookable"`
-	Capacity    int64    `json:"capacity"`     // simultaneous guests; no limit if zero
-	Hours       string   `json:"hours"`        // opening hours in the venue's own words
+	Capacity    int64    `json:"capacity"` // simultaneous guests; no limit if zero
+	Hours       string   `json:"hours"`
 	ReferralFee int64    `json:"referral_fee"` // basis points
 }
 
@@ -51,15 +49,12 @@ func DefaultVenue() Venue {
 
 func DefaultSlug(short string) string { return defaultSlugPrefix + short }
 
-// ParseDefaultSlug returns the short id in a default slug. ok is false if slug is not a default
-// slug.
 func ParseDefaultSlug(slug string) (short string, ok bool) {
 	short, ok = strings.CutPrefix(slug, defaultSlugPrefix)
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
 
-// CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are
-// reserved.
+// CheckSlug returns an error unless a vacant may claim the slug s.
 func CheckSlug(s string) error {
 	if s == "" || len(s) > MaxSlugBytes || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlugBytes), fmt.Sprintf("%.80q", s))

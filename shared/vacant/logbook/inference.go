@@ -8,25 +8,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KindInference is the kind of an entry about a model's answer (PROTOCOL §11).
 const KindInference = "INFERENCE_EVENT"
 
 // Inference is a vacant's statement about an answer of its model. It contains hashes of the prompt
 // and the response, never their text.
 type Inference struct {
 	Caller                   identity.ID
-	RequestHash              identity.Hash // hash of the call's envelope
-	PromptHash, ResponseHash identity.Hash // hashes of the texts
-	Substrate, Model         string        // kind of substrate, name of the model
-	AgentVersion             int           // version of the vacant's agent, or zero for the default agent
+	RequestHash              identity.Hash // envelope hash of the call
+	PromptHash, ResponseHash identity.Hash
+	Substrate, Model         string
+	AgentVersion             int // zero for the default agent
 	Time                     time.Time
 }
 
 func (i Inference) Payload() []byte {
-	// Like the Python reference implementation, Payload writes the seconds since 1970 as a float.
+	// Payload writes seconds as a float, like the Python reference implementation.
 	seconds, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
 	if err != nil {
-		panic(err) // impossible, because the seconds are a finite number
+		panic(err) // the seconds are a finite number
 	}
 	return encodeObject(
 		stringMember("kind", KindInference), stringMember("caller", i.Caller.String()), stringMember("request_envelope_id_hex", i.RequestHash.String()),
@@ -37,7 +36,7 @@ func (i Inference) Payload() []byte {
 	)
 }
 
-// ParseInference parses the payload of an INFERENCE_EVENT entry. It does not read the time.
+// ParseInference does not read the time.
 func ParseInference(payload []byte) (i Inference, err error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {

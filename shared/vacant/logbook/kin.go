@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Entries about a parent and its children have these kinds (PROTOCOL §11). The logbook of a child
-// begins with BIRTH.
+// The logbook of a child begins with KindBirth (PROTOCOL §11).
 const (
 	KindBirth       = "BIRTH"
 	KindSpawn       = "SPAWN"
@@ -23,27 +22,26 @@ const (
 	KindPlanChanged = "PLAN_CHANGED"
 )
 
-// KindReviewIssued is the kind of an entry about a review that the owner of the logbook has signed.
-// Its payload does not contain the claim, because the reviewer may erase the claim later.
+// KindReviewIssued entries do not contain the claim, because the reviewer may erase the claim
+// later.
 const KindReviewIssued = "REVIEW_ISSUED"
 
-// closedPath is the birth path of closed children. Their first state is LOCAL.
 const closedPath = "D2"
 
-// Birth is the content of a child's first entry: its parent, its birth path and the changes that
-// the birth path made. Payload writes only the members that belong to BirthPath.
+// Birth is the content of a child's first entry. Payload writes only the members that belong to
+// BirthPath.
 type Birth struct {
 	Parent           identity.ID
 	BirthPath        string
-	PolicyMutation   string       // D1: policy_mutation
-	Tools            []string     // D2: narrowed_tools
-	Capability       string       // D3: new_capability_text
-	SecondParent     *identity.ID // D4: secondary_parent_id
-	ReferenceConsent []byte       // D4: consent_signature, see composite.Consent.ReferenceSignature
-	ChildConsent     []byte       // D4: child_consent_signature, see composite.Consent.Signature
-	ConsentNonce     string       // D4: nonce of ChildConsent
-	NewSubstrates    []string     // D5: new_substrates
-	OldSubstrates    []string     // D5: old_substrates
+	PolicyMutation   string       // D1
+	Tools            []string     // D2
+	Capability       string       // D3
+	SecondParent     *identity.ID // D4
+	ReferenceConsent []byte       // D4: composite.Consent.ReferenceSignature
+	ChildConsent     []byte       // D4: composite.Consent.Signature
+	ConsentNonce     string       // D4
+	NewSubstrates    []string     // D5
+	OldSubstrates    []string     // D5
 }
 
 func (b Birth) Payload() []byte {
@@ -69,7 +67,7 @@ func (b Birth) Payload() []byte {
 	return encodeObject(members...)
 }
 
-// ParseBirth parses the payload of a BIRTH entry. It ignores the members of other birth paths.
+// ParseBirth ignores the members of other birth paths.
 func ParseBirth(payload []byte) (Birth, error) {
 	v, err := parsePayload(payload, canon.DefaultLimits())
 	if err != nil {
@@ -163,13 +161,12 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 	return s, nil
 }
 
-// Delegation is the content of the entries about a task that a parent gives to a child: an entry of
-// KindDelegate in the parent's logbook and an entry of KindExecute in the child's logbook. A zero
-// TaskHash is omitted. The Python reference implementation never writes this hash.
+// Delegation is the content of the parent's KindDelegate entry and the child's KindExecute entry
+// about a task. A zero TaskHash is omitted.
 type Delegation struct {
 	Parent, Child identity.ID
 	SubtaskKind   string
-	TaskHash      identity.Hash // hash of the text that is sent, in UTF-8
+	TaskHash      identity.Hash // hash of the sent text
 }
 
 func (d Delegation) DelegatePayload() []byte {
@@ -188,12 +185,10 @@ func (d Delegation) payload(otherParty canon.Member) []byte {
 	return encodeObject(members...)
 }
 
-// Aggregation is the content of the parent's entry about combining its children's answers.
-// TaskHashes and ResultHashes are hashes of the sent and the received texts in the order of the
-// calls. CombinedHash is the hash of the combined text. A nil list or zero hash is omitted. The
-// Python reference implementation never writes these hashes.
+// Aggregation is the content of the parent's entry about combining its children's answers. A nil
+// list or zero hash is omitted.
 type Aggregation struct {
-	Children                 []identity.ID // one for each call, in the order of the calls
+	Children                 []identity.ID // in the order of the calls
 	TaskHashes, ResultHashes []identity.Hash
 	CombinedHash             identity.Hash
 }
@@ -215,8 +210,7 @@ func (a Aggregation) Payload() []byte {
 	return encodeObject(members...)
 }
 
-// Graduation is the content of the entries of parent and child when the child becomes public. Both
-// logbooks have the same payload.
+// Graduation is the content of the entries of parent and child when the child becomes public.
 type Graduation struct {
 	Parent, Child identity.ID
 	Capability    string
@@ -261,9 +255,8 @@ func ParsePlanChanged(payload []byte) (identity.Hash, error) {
 	return h, withField("plan_hash", err)
 }
 
-// SubtaskKind returns the kind of the subtask v for a logbook. If v is an object with a member
-// "kind", SubtaskKind returns this member as Python's str formats it. Otherwise it returns the name
-// of v's Python type (PROTOCOL §11).
+// SubtaskKind returns the member "kind" of v as Python's str formats it. If v has no such member,
+// it returns the name of v's Python type (PROTOCOL §11).
 func SubtaskKind(v canon.Value) string {
 	if kind, ok := v.Get("kind"); ok && v.Kind() == canon.Object {
 		if kind.Kind() == canon.String {
@@ -288,8 +281,8 @@ func SubtaskKind(v canon.Value) string {
 	return "NoneType"
 }
 
-// StateAfter returns the state of owner's vacant after e, an entry of its logbook. If e does not
-// change the state, ok is false.
+// StateAfter returns the state of owner's vacant after e. If e does not change the state, ok is
+// false.
 func (e *Entry) StateAfter(owner identity.ID) (state lifecycle.State, ok bool, err error) {
 	switch e.Kind {
 	case KindStateChanged, KindPublished:

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AppendLine appends e as a line of a logbook file of the Python reference implementation, without
-// the newline. The line has sorted keys, Python's default separators and only ASCII characters.
+// AppendLine appends e as a line of a logbook file without the newline. The line has sorted keys,
+// Python's default separators and only ASCII characters.
 func (e *Entry) AppendLine(dst []byte) []byte {
 	dst = canon.AppendStringASCII(append(dst, `{"kind": `...), e.Kind)
 	dst = appendSpaced(append(dst, `, "payload": `...), e.Payload)
@@ -22,8 +22,6 @@ func (e *Entry) AppendLine(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// appendSpaced appends canonical JSON with a space after each separator and with non-ASCII
-// characters escaped. It copies existing escapes unchanged.
 func appendSpaced(dst, cj []byte) []byte {
 	inString := false
 	for len(cj) > 0 {
@@ -52,9 +50,8 @@ func appendSpaced(dst, cj []byte) []byte {
 	return dst
 }
 
-// ParseLine parses a line of a logbook file, with or without its newline. It refuses invalid JSON
-// and members of a wrong type, and ignores unknown keys. It does not verify the entry. A time
-// without an offset is in UTC (PROTOCOL §23 D6).
+// ParseLine does not verify the entry. It ignores unknown keys. A time without an offset is in UTC
+// (PROTOCOL §23 D6).
 func ParseLine(line []byte) (Entry, error) {
 	v, err := canon.Parse(line, canon.DefaultLimits())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package logbook implements a vacant's signed history and the payloads of the entries that a host
-// writes (PROTOCOL §11). Each entry contains the hash of the previous entry.
+// Package logbook implements a vacant's signed history and the payloads of its entries (PROTOCOL
+// §11). Each entry contains the hash of the previous entry.
 //
 // The signed bytes are built from the fields. A payload is the canonical JSON of an object. An
 // entry has exactly one text form (a line of a file) and one binary form (a row in a store).
@@ -15,21 +15,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxPayloadBytes limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of
-// such a payload even if each of its bytes is escaped.
 const MaxPayloadBytes = 32 << 10
 
-// Entry is one entry of a logbook. ParseLine and UnmarshalBinary accept a Signature of any length,
-// but Verify requires 64 bytes.
 type Entry struct {
-	Kind      string        // not blank
+	Kind      string
 	Time      time.Time     // UTC, whole microseconds
 	Payload   []byte        // canonical JSON of an object
-	Prev      identity.Hash // hash of the previous entry, or zero for the first
+	Prev      identity.Hash // zero for the first entry
 	Signature []byte
 }
 
-// A host writes entries of these kinds. The functions below return their payloads.
 const (
 	KindGenesis      = "GENESIS"
 	KindStateChanged = "STATE_CHANGED"
@@ -42,8 +37,8 @@ const (
 	KindDeleted      = "DELETED"
 )
 
-// GenesisPayload returns the payload of the first entry of a vacant that is not created as a child.
-// The first entry of a child has a [Birth].
+// GenesisPayload returns the payload of a vacant's first entry. The first entry of a child has a
+// [Birth].
 func GenesisPayload(name string, id identity.ID) []byte {
 	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -54,8 +49,8 @@ func StateChangedPayload(from, to lifecycle.State) []byte {
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
-// RestoredPayload returns the payload of the entry that a vacant gets after its host was restored
-// from a backup. The vacant refuses everything that was signed at or before floor.
+// RestoredPayload is for a restore from a backup. The vacant refuses everything that was signed at
+// or before floor.
 func RestoredPayload(floor time.Time) []byte {
 	return encodeObject(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
@@ -65,11 +60,10 @@ func CardSignedPayload(cardHash identity.Hash, endpoint string) []byte {
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
 
-// Publication is the content of an entry of KindPublished.
 type Publication struct {
 	CardHash           identity.Hash
 	Endpoint           string
-	ActorSeq           int64 // event.Event.ActorSeq of the vacant's register event
+	ActorSeq           int64 // event.Event.ActorSeq of the register event
 	Visibility         lifecycle.Visibility
 	FromState, ToState lifecycle.State
 }
@@ -83,29 +77,25 @@ func PublishedPayload(p Publication) []byte {
 		canon.Member{Key: "visibility", Value: canon.NewString(string(p.Visibility))})
 }
 
-// UpdatedPayload returns the payload of the entry about an update that leaves the vacant's card
-// unchanged. substrate is the kind of the vacant's substrate.
+// UpdatedPayload is for an update that leaves the vacant's card unchanged.
 func UpdatedPayload(name, substrate string) []byte {
 	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
-// PricedPayload returns the payload of the entry about a new version of the vacant's price. maxCost
-// is the maximum cost of a call in micro-dollars.
+// PricedPayload is for a new price. maxCost is in micro-dollars.
 func PricedPayload(version uint64, maxCost int64) []byte {
 	return encodeObject(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
-// KeyExportedPayload returns the payload of the entry about an export of the key and the logbook.
-// host is the URL of the exporting host. After this entry, another party can also sign with the
-// key.
+// KeyExportedPayload is for an export of the key. After this entry, another party can also sign
+// with the key.
 func KeyExportedPayload(host string) []byte {
 	return encodeObject(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
-// DeletedPayload returns the payload of the last entry of a vacant. The key is destroyed with this
-// entry, so further entries are impossible.
+// DeletedPayload is for the last entry, with which the key is destroyed.
 func DeletedPayload(name string, id identity.ID) []byte {
 	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -113,8 +103,7 @@ func DeletedPayload(name string, id identity.ID) []byte {
 
 func encodeObject(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }
 
-// Next returns the unsigned entry that follows prev. If prev is nil, it returns the first entry of
-// a logbook.
+// Next returns the unsigned entry that follows prev, or the first entry if prev is nil.
 func Next(prev *Entry, kind string, now time.Time, payload []byte) Entry {
 	e := Entry{Kind: kind, Time: now, Payload: payload}
 	if prev != nil {
@@ -135,8 +124,7 @@ func (e *Entry) AppendSignedBytes(dst []byte) []byte {
 func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSignedBytes(nil)) }
 
 // Sign signs e with s, the owner of the logbook, and returns the hash of e. It first converts the
-// time to UTC and whole microseconds (PROTOCOL §23 D6), and the payload to its canonical form. If
-// Sign fails, e is unchanged.
+// time to UTC and whole microseconds (PROTOCOL §23 D6), and the payload to its canonical form.
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
 	signedEntry := *e
 	signedEntry.Time = e.Time.UTC().Truncate(time.Microsecond)
@@ -177,7 +165,7 @@ func (e *Entry) check() error {
 }
 
 func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
-	// ParseLine applies the same limits to a line, which contains the payload one level deeper.
+	// ParseLine has the same limit for a line, which contains the payload one level deeper.
 	l.Depth--
 	v, err := canon.Parse(b, l)
 	if err != nil {
@@ -189,16 +177,15 @@ func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 	return v, nil
 }
 
-// Verifier verifies a logbook entry by entry. After a failure it continues as if the entry were
-// correct, so that it also finds later damage.
+// Verifier verifies a logbook entry by entry. After a failure it continues, so that it also finds
+// later damage.
 type Verifier struct {
 	Owner     identity.ID
 	nextIndex int
 	lastHash  identity.Hash
 }
 
-// Verify checks the link of the next entry and then its signature. If one of them is wrong, it
-// returns a *ChainError.
+// Verify returns a *ChainError if the next entry is wrong.
 func (v *Verifier) Verify(e *Entry) error {
 	chainErr := &ChainError{Index: v.nextIndex, Want: v.lastHash, Got: e.Prev}
 	b := e.AppendSignedBytes(nil)
@@ -212,8 +199,7 @@ func (v *Verifier) Verify(e *Entry) error {
 	return nil
 }
 
-// VerifyChain verifies a complete logbook. It returns a *ChainError for the first entry that fails.
-// An empty logbook is valid.
+// VerifyChain returns a *ChainError for the first wrong entry.
 func VerifyChain(owner identity.ID, entries []Entry) error {
 	v := Verifier{Owner: owner}
 	for i := range entries {
@@ -224,10 +210,9 @@ func VerifyChain(owner identity.ID, entries []Entry) error {
 	return nil
 }
 
-// ChainError is the error about an entry that does not verify. If Want and Got differ, the entry's
-// link is wrong. Otherwise its signature is wrong.
+// ChainError is the error about a wrong entry. If Want and Got are equal, its signature is wrong.
 type ChainError struct {
-	Index     int // zero-based index of the entry
+	Index     int
 	Want, Got identity.Hash
 }
 
@@ -237,7 +222,6 @@ func (e *ChainError) Error() string { return e.problem().Text() }
 
 func (e *ChainError) Unwrap() error { return e.problem() }
 
-// problem returns e as a problem with the message text of the Python reference implementation.
 func (e *ChainError) problem() *problem.Error {
 	if e.IsLinkWrong() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)

@@ -18,8 +18,6 @@ const (
 	rowHeaderSize = 1 + 8 + identity.Size
 )
 
-// MarshalBinary returns the row form of e. It refuses entries that UnmarshalBinary would not
-// accept.
 func (e *Entry) MarshalBinary() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -43,8 +41,8 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 	return append(b, e.Payload...), nil
 }
 
-// UnmarshalBinary decodes a row and does not retain it. It refuses rows that MarshalBinary would
-// not return, so that each entry has only one row form. Errors have kind Damaged.
+// UnmarshalBinary refuses rows that MarshalBinary would not return, so that each entry has only one
+// row form. Errors have kind Damaged.
 func (e *Entry) UnmarshalBinary(row []byte) error {
 	if len(row) < rowHeaderSize {
 		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowHeaderSize, len(row))

@@ -1,10 +1,6 @@
-// Package readproof authenticates readers. A vacant proves with a signature in a header that it
-// sends a request, so that a host can show data that only the vacant or its parent may read. The
-// Python reference implementation uses a query parameter instead, which anyone can forge.
-//
-// A proof is valid for one method, one target (path and query), one authority (host and port) and a
-// few minutes. The authority prevents a host from replaying a proof at another host. A proof has
-// exactly one form as a header.
+// Package readproof authenticates readers: a vacant proves with a signature in a header that it
+// sends a request. A proof is valid for one method, one target, one authority and a few minutes.
+// The authority prevents a host from replaying a proof at another host.
 package readproof
 
 import (
@@ -18,32 +14,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Header is the name of the header. Its value has the form <id hex>;t=<unix seconds>;sig=<hex>.
+// Header has the value <id hex>;t=<unix seconds>;sig=<hex>.
 const Header = "Vacancy-Caller"
 
 // MaxSkew limits the difference between a proof's time and the host's clock. Within this time, an
-// observer can replay a proof for the same request.
+// observer can replay the proof.
 const MaxSkew = 300 * time.Second
 
-// domainTag separates the signed bytes of read proofs from all other bytes that a vacant signs.
+// domainTag separates read proofs from other signed bytes.
 const domainTag = "vacancy:read:v1"
 
-// bodyDomainTag replaces domainTag in requests with a body. Their signed bytes end with the hash of
-// the body.
+// bodyDomainTag is for requests with a body. Their signed bytes end with the hash of the body.
 const bodyDomainTag = "vacancy:request:v1"
 
-// Request is the part of a request that a proof covers.
 type Request struct {
-	Authority string // host[:port] of the requested URL, in upper or lower case
+	Authority string
 	Method    string
-	Target    string // path and query, as they were sent
-	Body      []byte // may be nil
+	Target    string // path and query, as sent
+	Body      []byte
 }
 
-// Proof is a parsed value of Header.
 type Proof struct {
 	ID        identity.ID
-	Time      time.Time // whole seconds
+	Time      time.Time
 	Signature []byte
 }
 
@@ -64,7 +57,6 @@ func (p Proof) String() string {
 	return p.ID.String() + ";t=" + strconv.FormatInt(p.Time.Unix(), 10) + ";sig=" + hex.EncodeToString(p.Signature)
 }
 
-// Parse parses a header's value. It does not verify the proof.
 func Parse(value string) (Proof, error) {
 	formatErr := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
 	const maxLen = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
@@ -88,14 +80,13 @@ func Parse(value string) (Proof, error) {
 		return Proof{}, formatErr
 	}
 	p := Proof{ID: id, Time: time.Unix(seconds, 0).UTC(), Signature: sig}
-	if p.String() != value { // refuses upper-case digits, a plus sign, leading zeros and white space
+	if p.String() != value { // refuses other spellings
 		return Proof{}, formatErr
 	}
 	return p, nil
 }
 
-// Verify returns an error of kind ClockSkew or BadSignature unless p was signed for r within
-// MaxSkew of now.
+// Verify returns an error unless p was signed for r within MaxSkew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
 	if skew := p.Time.Sub(now); skew > MaxSkew || skew < -MaxSkew {
 		return problem.New(problem.ClockSkew, "%s: expected a time within %d s of the host's, which is %d, got %d",
@@ -108,7 +99,7 @@ func (p Proof) Verify(r Request, now time.Time) error {
 }
 
 func (r Request) hasNoControls() bool {
-	// The signed bytes separate the parts with 0x1f, a control character.
+	// The separator of the signed parts, 0x1f, is a control character.
 	isControl := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, isControl) && !strings.ContainsFunc(r.Method, isControl) && !strings.ContainsFunc(r.Target, isControl)
 }

@@ -1,8 +1,6 @@
-// Package receipt implements a host's signed statement about an answered call that had a price.
-//
-// The signed bytes begin with a domain tag and are built from the members, so a verified receipt
-// has exactly the members that were signed. A receipt contains the certificate of the key that
-// signed it, so anyone who knows the host's id can verify the receipt without other data.
+// Package receipt implements a host's signed statement about an answered call that had a price. A
+// receipt contains the certificate of its key, so anyone who knows the host's id can verify the
+// receipt.
 package receipt
 
 import (
@@ -16,35 +14,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domainTag separates the signed bytes of receipts from all other bytes that are signed for a host.
+// domainTag separates receipts from other signed bytes.
 const domainTag = "vacancy:receipt:v2\x1f"
 
-// Receipt states the cost of an answered call. Amounts are in micro-dollars. Parse checks only the
-// form of a receipt, and Verify checks its signature.
+// Receipt states the cost of an answered call in micro-dollars.
 type Receipt struct {
 	Host         identity.ID   `json:"host_id" canon:"required"`
 	Caller       identity.ID   `json:"caller_id" canon:"required"`
 	Vacant       identity.ID   `json:"vacant_id" canon:"required"`
-	Position     int64         `json:"position" canon:"required"` // position of the request's row in the pair's stream
+	Position     int64         `json:"position" canon:"required"`
 	RequestHash  identity.Hash `json:"request_hash" canon:"required"`
 	ReplyHash    identity.Hash `json:"reply_hash" canon:"required"`
-	Time         string        `json:"time" canon:"required"` // time of the answer in the form of canon.FormatTime
+	Time         string        `json:"time" canon:"required"` // answer time
 	PriceVersion int64         `json:"price_version" canon:"required"`
-	Price        string        `json:"price" canon:"required"` // price in words, such as "$0.002 a call"
+	Price        string        `json:"price" canon:"required"` // in words
 	Hold         int64         `json:"hold" canon:"required"`
 	Charge       int64         `json:"charge" canon:"required"`
 	TokensIn     int64         `json:"tokens_in" canon:"required"`
 	TokensOut    int64         `json:"tokens_out" canon:"required"`
 	Payment      string        `json:"payment" canon:"required"` // account, free or voucher
-	// CutReason is the reason that the answer is incomplete, such as canceled. The receipt of a
-	// complete answer does not have this member.
-	CutReason string `json:"cut,omitempty"`
+	CutReason    string        `json:"cut,omitempty"`            // reason for an incomplete answer
 
-	// SignedAt is the time of signing. The certificate must cover SignedAt and not Time, because
-	// the receipt of an old call can be signed long after Time.
+	// The certificate must cover SignedAt, because an old call's receipt can be signed long after
+	// Time.
 	SignedAt    string                  `json:"signed_at" canon:"required"`
 	Certificate certificate.Certificate `json:"certificate" canon:"required"`
-	Signature   string                  `json:"signature" canon:"required"` // signature by the certified key in hex
+	Signature   string                  `json:"signature" canon:"required"` // hex
 }
 
 func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time) error {
@@ -54,8 +49,7 @@ func (r *Receipt) Sign(ctx context.Context, s certificate.Signer, now time.Time)
 	return err
 }
 
-// Verify returns an error of kind BadSignature unless r is signed by a key that its host certified
-// for the time of signing.
+// Verify returns an error unless r is signed by a key that its host certified for SignedAt.
 func (r *Receipt) Verify() error {
 	signedAt, err := canon.ParseTime(r.SignedAt)
 	if err != nil {
@@ -87,7 +81,6 @@ func (r *Receipt) signedBytes() []byte {
 	return canon.NewObject(members...).AppendCJ([]byte(domainTag))
 }
 
-// limits restricts the JSON of a receipt.
 var limits = canon.Limits{Bytes: 8 << 10, Depth: 2, Keys: 32}
 
 func Parse(b []byte) (r Receipt, err error) {

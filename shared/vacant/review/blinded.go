@@ -9,16 +9,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Scheme names the only supported method of computing a commitment.
 const Scheme = "blake2b-pubkey-nonce-target-v1"
 
-// Blinded is a blinded review as it is posted.
 type Blinded struct {
 	Record Record `json:"record" canon:"required"`
 	Reveal Reveal `json:"reveal" canon:"required"`
 }
 
-// Reveal proves who signed a blinded record. The Python reference defines its JSON keys.
+// Reveal proves who signed a blinded record.
 type Reveal struct {
 	Commitment identity.Hash `json:"commitment_hex" canon:"required"`
 	Reviewer   identity.ID   `json:"reviewer_pubkey_hex" canon:"required"`
@@ -54,7 +52,6 @@ func (v *Reveal) Verify() bool {
 	return v.Scheme == Scheme && v.Commitment == v.computeCommitment() && identity.Verify(v.Reviewer, v.signedBytes(), v.Signature)
 }
 
-// ProvesReviewer reports whether v proves that its reviewer signed the blinded record r.
 func (v *Reveal) ProvesReviewer(r *Record) bool {
 	return v.Verify() && v.Commitment == r.Commitment && v.Target == r.Target && r.Verify(v.Reviewer)
 }

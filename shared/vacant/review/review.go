@@ -19,16 +19,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxClaimBytes limits a claim in bytes.
 const MaxClaimBytes = 1 << 10
 
 func Dimensions() []string { return []string{"factual", "logical", "relevance", "honesty", "adoption"} }
 
-// requiredCount is the number of dimensions that each review must rate. They are the first ones
-// in Dimensions.
+// requiredCount is the number of leading Dimensions that each review must rate.
 const requiredCount = 3
 
-// Ratings is a map of dimension names to signals or weights from 0 to 1.
 type Ratings map[string]float64
 
 func (r Ratings) Check() error {
@@ -48,10 +45,9 @@ func (r Ratings) Check() error {
 	return nil
 }
 
-// Record is a review of an answered call.
 type Record struct {
 	Members
-	payloadBytes []byte // bytes whose hash is Hash
+	payloadBytes []byte
 }
 
 // Members contains the members of a record. A blinded record has a Commitment instead of a
@@ -59,19 +55,18 @@ type Record struct {
 type Members struct {
 	Reviewer   identity.ID   `json:"reviewer,omitzero"`
 	Commitment identity.Hash `json:"reviewer_commitment,omitzero"`
-	Scheme     string        `json:"commitment_scheme,omitempty"` // scheme of the commitment
+	Scheme     string        `json:"commitment_scheme,omitempty"`
 	Target     identity.ID   `json:"target" canon:"required"`
 	Ratings    Ratings       `json:"dimensions" canon:"required"`
-	Substrate  string        `json:"substrate" canon:"required,max=256"`         // substrate of the answer as the reviewer names it
-	CallHash   identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
-	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // position of the call in the pair's request stream; not a member in the Python reference
-	Claim      string        `json:"claim" canon:"required,max=1024"`            // text that may have control characters, as in the Python reference
-	IssuedAt   string        `json:"issued_at" canon:"required"`                 // time in the form of canon.FormatTime
-	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // hash of all members except Hash and Signature
+	Substrate  string        `json:"substrate" canon:"required,max=256"`
+	CallHash   identity.Hash `json:"call_envelope_id_hex,omitzero"`              // envelope hash of the call
+	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // in the pair's request stream
+	Claim      string        `json:"claim" canon:"required,max=1024"`            // may have control characters
+	IssuedAt   string        `json:"issued_at" canon:"required"`                 // form of canon.FormatTime
+	Hash       identity.Hash `json:"payload_hash_hex,omitzero" canon:"required"` // hash of the members above
 	Signature  hexBytes      `json:"signature_hex,omitempty" canon:"required"`   // signature of Hash
 }
 
-// hexBytes are bytes whose text form is hex.
 type hexBytes []byte
 
 func (b hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b), nil }
@@ -81,7 +76,6 @@ func (b *hexBytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Members of a record that package review handles by name.
 const (
 	memberReviewer    = "reviewer"
 	memberCall        = "call_envelope_id_hex"
@@ -90,8 +84,7 @@ const (
 	memberSignature   = "signature_hex"
 )
 
-// Parse parses a record strictly and verifies its hash, but not its signature. Its errors name the
-// member.
+// Parse verifies the hash of a record, but not its signature.
 func Parse(data []byte) (r Record, err error) {
 	v, err := canon.Parse(data, canon.DefaultLimits())
 	if err != nil {
@@ -100,7 +93,6 @@ func Parse(data []byte) (r Record, err error) {
 	return ParseValue(v)
 }
 
-// ParseValue is like Parse, but takes a parsed JSON value.
 func ParseValue(v canon.Value) (r Record, err error) {
 	r, err = decodeRecord(v)
 	if want, got := identity.Sum(r.payloadBytes).String(), stringOrEmpty(v, memberPayloadHash); err == nil && got != want {
@@ -114,7 +106,6 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 	return err
 }
 
-// decodeRecord is like ParseValue, but does not verify the hash.
 func decodeRecord(v canon.Value) (r Record, err error) {
 	if v.Kind() == canon.Object && stringOrEmpty(v, memberCall) == "" { // the review names no call
 		r.payloadBytes, v = Payload(v), omitMembers(v, memberCall)
@@ -157,7 +148,7 @@ func stringOrEmpty(v canon.Value, member string) string {
 	return m.Text()
 }
 
-// Sign signs and checks r. It sets Reviewer to the signer, unless r has a Commitment.
+// Sign sets Reviewer to the signer, unless r has a Commitment.
 func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
 	if r.Hash, r.Signature = (identity.Hash{}), nil; r.Commitment.IsZero() {
 		r.Reviewer = signer.ID()
@@ -186,8 +177,8 @@ func (r *Record) Verify(reviewer identity.ID) bool {
 	return identity.Verify(reviewer, r.Hash[:], r.Signature)
 }
 
-// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record.
-// Other members may be missing or invalid, as in the Python reference implementation.
+// VerifySignatureOnly accepts records with missing or invalid members, like the Python reference
+// implementation.
 func VerifySignatureOnly(v canon.Value) bool {
 	hash := identity.Sum(Payload(v))
 	id, err := identity.ParseID(stringOrEmpty(v, memberReviewer))

@@ -12,31 +12,29 @@ import (
 
 const rowFormat = 1
 
-// Class is the weight class that a host gives to a review.
 type Class string
 
 const (
 	ClassFull    Class = "full"
-	ClassQuarter Class = "quarter" // a quarter of the full weight; package reputation limits it
+	ClassQuarter Class = "quarter"
 )
 
-// Row is an accepted review in the stream of its target. The hash of the previous row lets readers
-// detect that a host has changed or dropped a review. The claim is not part of the row, because the
-// reviewer may erase it later.
+// Row is an accepted review in the stream of its target. The hash of the previous row shows if a
+// host has changed or dropped a review. The row omits the claim, which the reviewer may erase.
 type Row struct {
 	Format       int             `json:"format"`
 	Prev         identity.Hash   `json:"prev"`
-	At           time.Time       `json:"at"`       // time when the host accepted the review
+	At           time.Time       `json:"at"`
 	AnsweredAt   time.Time       `json:"answered"` // signing time of the answer
 	Review       json.RawMessage `json:"review"`   // signed record without its claim
 	HasClaim     bool            `json:"claimed,omitempty"`
 	Reveal       *Reveal         `json:"reveal,omitempty"`
 	Class        Class           `json:"class"`
-	ReviewNumber int64           `json:"nth"`       // 1 for the first review of the target by the same party, 2 for the second, and so on
-	Substrate    string          `json:"substrate"` // public name of the substrate that answered
+	ReviewNumber int64           `json:"nth"` // 1 for the first review by the same party
+	Substrate    string          `json:"substrate"`
 	Weights      Ratings         `json:"weights"`
 
-	Record Record `json:"-"` // decoded Review; DecodeRow leaves its claim empty
+	Record Record `json:"-"`
 }
 
 func (r *Row) Reviewer() identity.ID {
@@ -55,7 +53,7 @@ func (r *Record) WithoutClaim() []byte {
 	return omitMembers(v, memberClaim).AppendCJ(nil)
 }
 
-// DecodeRow decodes a row, but does not verify its signature.
+// DecodeRow does not verify the signature.
 func DecodeRow(data []byte) (r Row, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, problem.Wrap(problem.Damaged, err, "the row of a review is not readable")
@@ -78,8 +76,7 @@ func addClaim(v canon.Value, claim string) canon.Value {
 }
 
 // Verify returns an error of kind BadSignature unless the reviewer has signed a review of target.
-// claim is nil if the review has no claim or the claim was erased. For an erased claim, Verify
-// cannot compute the hash again and checks only the signature of the stored hash.
+// If the claim was erased, claim is nil, and the hash of the record is not verified.
 func (r *Row) Verify(target identity.ID, claim *string) error {
 	if claim == nil && !r.HasClaim {
 		claim = new(string)

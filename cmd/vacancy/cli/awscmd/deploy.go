@@ -87,20 +87,20 @@ keep and others).`,
 type deployment struct {
 	*kit.App
 	flags       deployFlags
-	checkoutDir string // top directory of the checkout
+	checkoutDir string
 	cdk         *cdk.CLI
 	cloud       cloud.Cloud
-	rec         stage.Record // this machine's record of the stage; its Context has the values of this run
-	// storedSettings contains the settings that were read from the stage. It is nil if the stage is
-	// not deployed, or if an earlier release deployed it without storing settings.
+	rec         stage.Record // Context has the values of this run
+	// storedSettings is nil if the stage is not deployed, or if an earlier release did not store
+	// its settings.
 	storedSettings map[string]string
 
-	regionalContext map[string]string // context values that depend on the Region
-	accountWarnings []doctor.Check    // warnings about the account
+	regionalContext map[string]string
+	accountWarnings []doctor.Check
 }
 
 func (f deployFlags) contextOverrides() (map[string]string, error) {
-	// Only the names are checked here. The stacks validate the values.
+	// The stacks validate the values.
 	overrides := map[string]string{}
 	for _, kv := range f.contextPairs {
 		name, value, ok := strings.Cut(kv, "=")
@@ -131,7 +131,6 @@ func (f deployFlags) contextOverrides() (map[string]string, error) {
 }
 
 func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
-	// The flags are checked before tools are downloaded or programs built.
 	if _, err := f.contextOverrides(); err != nil {
 		return err
 	}
@@ -208,9 +207,8 @@ func checkGo() error {
 	return nil
 }
 
-// ensureBootstrap ensures that CDK's bootstrap stack exists in the account and Region. The stack is
-// created only after a confirmation or with a flag, because it belongs to the account and not to
-// this project.
+// ensureBootstrap creates CDK's bootstrap stack if it is missing. The stack belongs to the account
+// and not to this project, so its creation needs a confirmation or a flag.
 func (d *deployment) ensureBootstrap(ctx context.Context) error {
 	s, err := d.cloud.Stack(ctx, "CDKToolkit")
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -240,8 +238,7 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 	return d.runCDK(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// awaitIdle waits until CloudFormation has finished an earlier deploy. It returns an error if a
-// stack is in a state that prevents a deployment.
+// awaitIdle waits until CloudFormation has finished an earlier deploy.
 func (d *deployment) awaitIdle(ctx context.Context) error {
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
@@ -268,8 +265,7 @@ func (d *deployment) awaitIdle(ctx context.Context) error {
 	return nil
 }
 
-// stuckHint returns the remedy for a stack in a state that no deployment can leave, or "" for other
-// states.
+// stuckHint returns the remedy for a stack in a state that no deployment can leave, or "".
 func stuckHint(s cloud.Stack) string {
 	switch s.Status {
 	case "UPDATE_ROLLBACK_FAILED":

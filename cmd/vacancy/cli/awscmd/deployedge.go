@@ -13,12 +13,12 @@ import (
 
 // rotation is a planned change of the secret that the edge (CloudFront) sends to the functions. A
 // deploy first makes the functions accept the new and the previous value, and then makes the edge
-// send the new one. If it is interrupted, the functions still accept the value that the edge sends.
-// The zero rotation changes no secret.
+// send the new value. If the deploy is interrupted, the functions still accept the value that the
+// edge sends.
 type rotation struct {
-	secretARN  string // ARN
-	newVersion string // id of the version that the edge will send
-	oldVersion string // id of the version that the edge sends now
+	secretARN  string
+	newVersion string
+	oldVersion string
 }
 
 func (d *deployment) planRotation(ctx context.Context) (rotation, error) {
@@ -43,12 +43,10 @@ func (d *deployment) planRotation(ctx context.Context) (rotation, error) {
 	}
 	version, _ := assembly.SecretVersion(edge)
 	if version == "" {
-		// No rotation has changed the secret since the edge was created, so the edge sends the
-		// current version.
+		// No rotation has changed the secret since the edge was created.
 		version, err = d.cloud.CurrentSecretVersion(ctx, r.secretARN)
 	} else {
-		// The edge sends this version, but the last deploy may have been interrupted before it
-		// promoted the version.
+		// The last deploy may have been interrupted before it promoted this version.
 		err = d.cloud.PromoteSecretVersion(ctx, r.secretARN, version)
 	}
 	if err != nil {

@@ -34,13 +34,12 @@ type planResult struct {
 	hasEdge bool
 }
 
-// plannedStack is a stack with the number of its resources by type.
 type plannedStack struct {
 	Name      string         `json:"name"`
 	Resources map[string]int `json:"resources"`
 
-	countTexts    []string // one text for each resource type, such as "3 Lambda::Function"
-	resourceCount int      // number of all resources
+	countTexts    []string // for example "3 Lambda::Function"
+	resourceCount int
 }
 
 func (r planResult) Print(w io.Writer) {
@@ -82,9 +81,8 @@ func (r planResult) Print(w io.Writer) {
 	fmt.Fprint(w, "\nto deploy it, run the same command without --plan, with AWS credentials; it checks the account first\n")
 }
 
-// showPlan shows the stacks, settings and costs of a deployment. It reads this machine's record of
-// the stage and runs the CDK app directly, which needs neither credentials nor the CDK's command
-// line.
+// showPlan shows the stacks, settings and costs of a deployment. It runs the CDK app directly,
+// which needs no credentials.
 func (d *deployment) showPlan(ctx context.Context, name string) error {
 	err := checkGo()
 	if err != nil {

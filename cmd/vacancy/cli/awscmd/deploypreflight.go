@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkAccount examines the account before resources are created. It prints warnings, and returns an
-// error if AWS would stop the deployment midway.
+// checkAccount prints warnings about the account, and returns an error if AWS would stop the
+// deployment midway.
 func (d *deployment) checkAccount(ctx context.Context) error {
 	values, err := d.contextValues()
 	if err != nil {
@@ -78,14 +78,12 @@ func (d *deployment) contextValues() (map[string]string, error) {
 			values[name] = fmt.Sprint(v)
 		}
 	}
-	// Chosen values replace the values in cdk.json.
 	maps.Copy(values, d.rec.Context)
 	values["stage"] = d.rec.Stage
 	return values, nil
 }
 
-// explainRefusal returns an explanation and a remedy for a failure that AWS reports only when it
-// creates the resource, so that no check can predict it. Both are "" for other failures.
+// explainRefusal explains a failure that AWS reports only when it creates the resource.
 func (d *deployment) explainRefusal(e cloud.Event) (text, remedy string) {
 	deploy := "vacancy deploy --stage " + d.rec.Stage
 	switch {

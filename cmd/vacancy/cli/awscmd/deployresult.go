@@ -37,10 +37,10 @@ type deployResult struct {
 	URL             string              `json:"url"`
 	Edge            bool                `json:"edge"`
 	Changes         []stackChange       `json:"changes"`
-	Warnings        []doctor.Check      `json:"warnings,omitempty"`     // warnings about the account
+	Warnings        []doctor.Check      `json:"warnings,omitempty"`
 	OperatorKey     *keyResult          `json:"operator_key,omitempty"` // key that this deploy created
 	Call            *callcmd.CallResult `json:"call,omitempty"`
-	NoCallReason    string              `json:"no_call,omitempty"` // reason why the host was not called
+	NoCallReason    string              `json:"no_call,omitempty"`
 	UnconfirmedMail *mailResult         `json:"unconfirmed_mail,omitempty"`
 
 	callSeq      int64
@@ -68,11 +68,9 @@ func (r deployResult) Print(w io.Writer) {
 // mailResult lists the addresses that have not confirmed their subscription to the alarms.
 type mailResult struct {
 	Addresses []string `json:"addresses"`
-	Fix       string   `json:"fix"` // a command
+	Fix       string   `json:"fix"`
 }
 
-// setUpHost makes the deployed stacks usable: it writes this machine's record of the stage, creates
-// the operator key, sets the host's URL and makes a first call.
 func (d *deployment) setUpHost(ctx context.Context, changes []stackChange) error {
 	if err := readURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
 		return err
@@ -123,8 +121,8 @@ func (d *deployment) findUnconfirmedMail(ctx context.Context, email string) (*ma
 	return &mailResult{unconfirmed, doctor.ConfirmMailCommand(m.Topic, unconfirmed[0])}, nil
 }
 
-// readURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
-// handlers have the edge's URL, because the functions refuse requests that bypass the edge.
+// readURLs reads the URLs of a stage's handlers. If the stage has an edge, all handlers have the
+// edge's URL, because the functions refuse requests that bypass the edge.
 func readURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
 	stack, err := c.Stack(ctx, stage.FullName(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
@@ -151,8 +149,8 @@ func readURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record)
 	return nil
 }
 
-// ensureOperatorKey creates the host's operator key if the host never had one. Otherwise it checks
-// that this machine has the key.
+// ensureOperatorKey creates the operator key if the host never had one. Otherwise it checks that
+// this machine has the key.
 func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) {
 	if d.rec.OperatorKey == "" {
 		envKey, err := kit.ParseOperatorKey(d.Env["VACANCY_OPERATOR_KEY"])
@@ -190,12 +188,11 @@ func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) 
 	return nil, err
 }
 
-// firstAnswerTimeout limits the time until a new host answers. CloudFront's name must propagate,
-// and Lambda must start new functions.
+// firstAnswerTimeout allows for the propagation of CloudFront's name and the start of new
+// functions.
 const firstAnswerTimeout = 3 * time.Minute
 
-// callHello sets the host's URL and calls the vacant hello. If there is no vacant to call, it
-// sets r.NoCallReason.
+// callHello sets the host's URL and calls the vacant hello.
 func (d *deployment) callHello(ctx context.Context, r *deployResult) error {
 	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
 	defer cancel()
@@ -253,8 +250,9 @@ func retryUnavailable(ctx context.Context, try func() error) error {
 	}
 }
 
-// ensureHello returns the vacant hello, or nil and a reason if hello cannot be called. If the host has no vacants, it
-// creates hello. It does not return another vacant, which may cost money and would get a call from a stranger.
+// ensureHello returns the vacant hello, or nil and a reason if hello cannot be called. If the host
+// has no vacants, ensureHello creates hello. It does not return another vacant, which may cost
+// money.
 func (d *deployment) ensureHello(ctx context.Context, adminClient *admin.Client) (*admin.Vacant, string, error) {
 	v, err := admin.ShowVacant.Call(ctx, adminClient, admin.VacantRef{Vacant: helloName})
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// rollOut deploys the checkout's stacks: it builds and compares the templates, refuses losses of
-// data, shows the changes, asks and deploys. It returns the changes.
+// rollOut builds and compares the templates, refuses losses of data, asks for confirmation and
+// deploys. It returns the changes.
 func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade) ([]stackChange, error) {
 	edgeRotation, err := d.planRotation(ctx)
 	if err != nil {
@@ -41,8 +41,8 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade
 	if len(losses) > 0 {
 		return nil, d.lossError(losses)
 	}
-	// If the new stacks do not include the edge, the deployed edge is deleted before the functions are
-	// updated, because the edge's stack imports outputs of the functions' stack.
+	// If the new stacks have no edge, the deployed edge is deleted first, because its stack imports
+	// outputs of the functions' stack.
 	var oldEdge cloud.Stack
 	name := stage.FullName(d.rec.Stage, "edge")
 	if !slices.ContainsFunc(newAssembly.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
@@ -105,8 +105,7 @@ type stackChange struct {
 	Changes []assembly.Change `json:"changes"`
 }
 
-// contextArgs returns the arguments for context values. Empty values are included, because for
-// example rate= means no limit.
+// contextArgs includes empty values, because for example rate= means no limit.
 func contextArgs(contexts ...map[string]string) (args []string) {
 	for _, values := range contexts {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -134,8 +133,6 @@ func (d *deployment) buildAssembly(ctx context.Context, dir string, cmd *exec.Cm
 	return assembly.Read(dir)
 }
 
-// refusedValuesError returns an error that lists the chosen values that the build refused, or nil
-// if the build failed for another reason.
 func refusedValuesError(out []byte) error {
 	// The expression is not anchored, because the app's runtime may have printed other text on the
 	// same line.
@@ -176,7 +173,7 @@ func (d *deployment) compareTemplates(ctx context.Context, newAssembly *assembly
 	return stackChanges, losses, nil
 }
 
-// deployedTemplate returns the template of a stack, or nil if the stack has no resources.
+// deployedTemplate returns nil if the stack has no resources.
 func (d *deployment) deployedTemplate(ctx context.Context, name string) ([]byte, error) {
 	s, err := d.cloud.Stack(ctx, name)
 	if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
@@ -193,11 +190,9 @@ func (d *deployment) lossError(losses []string) error {
 	return kit.WithHint(err, "restore the previous checkout, or run vacancy deploy with another --stage")
 }
 
-// eventPollInterval is the interval between two polls of stack events.
 const eventPollInterval = 2 * time.Second
 
-// runCDK runs the CDK in a directory and prints a line for each stack event. Its error contains
-// the first cause and the state of the stacks.
+// runCDK runs the CDK in a directory and prints a line for each stack event.
 func (d *deployment) runCDK(ctx context.Context, dir string, stacks []string, args ...string) error {
 	watch, err := d.cloud.WatchStacks(ctx, stacks...)
 	if err != nil {
@@ -256,7 +251,6 @@ func (d *deployment) explainFailure(ctx context.Context, interrupted bool, comma
 	return err
 }
 
-// describeStacks describes the current status of stacks. remedy is a command that may help, or "".
 func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line, remedy string) {
 	var parts []string
 	for _, name := range stacks {
@@ -283,7 +277,6 @@ func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line,
 	return strings.Join(parts, "; "), remedy
 }
 
-// outputBuffer stores a command's output for its error message.
 type outputBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -295,9 +288,7 @@ func (o *outputBuffer) Write(p []byte) (int, error) {
 	return o.Buffer.Write(p)
 }
 
-// findErrorLine returns the line that explains a failed run: the last line with an error, or
-// otherwise the last line. CDK's message that its app failed is used only if there is no other
-// line.
+// findErrorLine returns the last line with an error, or otherwise the last line.
 func findErrorLine(out []byte) string {
 	var lastLine, errorLine, exitLine string
 	for line := range strings.Lines(string(out)) {

@@ -12,8 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// chooseSettings sets the context values of this run to the settings that the stage stores, changed
-// by the flags. The first deploy of a stage asks for a mail address.
+// chooseSettings applies the flags to the settings that the stage stores. The first deploy of a
+// stage asks for a mail address.
 func (d *deployment) chooseSettings(ctx context.Context) error {
 	overrides, err := d.flags.contextOverrides()
 	if err != nil {
@@ -61,8 +61,7 @@ func (d *deployment) chooseSettings(ctx context.Context) error {
 func mergeContext(base, overrides map[string]string) map[string]string {
 	merged := map[string]string{}
 	maps.Copy(merged, base)
-	// Omit the values that this release does not know, and the values that each deploy sets itself,
-	// such as the versions of the edge's secret.
+	// Omit the values that this release does not know, and the values that each deploy sets itself.
 	maps.DeleteFunc(merged, func(name, _ string) bool { return !slices.Contains(setting.OperatorContexts(), name) })
 	maps.Copy(merged, overrides)
 	return merged
@@ -88,9 +87,8 @@ func (d *deployment) printSettingChanges() {
 	}
 }
 
-// checkUnchanged returns an error if another deploy has begun since this deploy read the stage's
-// settings. This deploy would reset the settings that the other deploy chose. After the check,
-// CloudFormation refuses concurrent deploys.
+// checkUnchanged returns an error if another deploy has begun, because this deploy would reset the
+// settings that the other deploy chose. After the check, CloudFormation refuses concurrent deploys.
 func (d *deployment) checkUnchanged(ctx context.Context) error {
 	conflict := func(progress string) error {
 		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, progress)

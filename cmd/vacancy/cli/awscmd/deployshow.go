@@ -33,7 +33,6 @@ func (d *deployment) confirmChanges(ctx context.Context, newAssembly *assembly.A
 }
 
 func wrapWords(words []string) (lines []string) {
-	// The words are joined with commas into lines of at most a hundred columns.
 	const maxColumns = 100
 	line := ""
 	for i, word := range words {
@@ -56,12 +55,11 @@ func countTypes(t assembly.Template) (counts []string, total int) {
 	return counts, total
 }
 
-// printDiff lists the resources of new stacks by type, and prints CDK's diff of existing stacks
-// that change. CDK's diff of a new stack would be a thousand lines, because it contains every
-// property and policy.
+// printDiff lists the resources of new stacks by type, because CDK's diff of a new stack has a
+// thousand lines. It prints CDK's diff of existing stacks.
 func (d *deployment) printDiff(ctx context.Context, newAssembly *assembly.Assembly, changes []stackChange) error {
 	args := []string{"diff", "--app", newAssembly.Dir, "--method", "template", "--no-color", "--exclusively"}
-	optionCount := len(args) // number of arguments before the stacks
+	optionCount := len(args)
 	for _, s := range newAssembly.Stacks {
 		i := slices.IndexFunc(changes, func(c stackChange) bool { return c.Stack == s.Name })
 		if i < 0 {

@@ -18,24 +18,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// documentUpgrade is the upgrade of a stage's documents by a deploy. The functions of an earlier program do not know
-// the new version of the documents. They would fail calls, and would store records, names and accounts without the data
-// that current functions add. The stage is therefore paused during the upgrade. If a deploy is interrupted, the next
-// deploy continues the upgrade.
+// documentUpgrade is the upgrade of a stage's documents by a deploy. The stage is paused during the
+// upgrade, because the functions of an earlier program would fail calls and store documents without
+// the data that current functions add. If a deploy is interrupted, the next deploy continues the
+// upgrade.
 type documentUpgrade struct {
 	*deployment
-	// fromVersion is the version of the stored documents before the upgrade. It is 0 if the stage has no documents or
-	// if its first deploy failed.
+	// fromVersion is the version before the upgrade, or 0 if the stage has no documents or its
+	// first deploy failed.
 	fromVersion int
-	// originalTemplate is the template of the functions before they were paused. It is nil before the
-	// pause.
+	// originalTemplate is the template of the functions before the pause, or nil if the stage is
+	// not paused.
 	originalTemplate []byte
-	// sleep waits for running functions of the earlier release to end. Tests replace it.
-	sleep func(context.Context, time.Duration) error
+	sleep            func(context.Context, time.Duration) error
 }
 
-// planUpgrade reads the version of the stage's documents. The error is of kind Conflict if a newer
-// program wrote them.
+// planUpgrade reads the version of the stage's documents.
 func (d *deployment) planUpgrade(ctx context.Context) (documentUpgrade, error) {
 	u := documentUpgrade{deployment: d, sleep: cloud.Sleep}
 	tables, err := d.cloud.OpenTables(ctx, d.rec.Stage, 0, d.Now)
@@ -62,7 +60,7 @@ func (u *documentUpgrade) isNeeded() bool {
 	return u.fromVersion > 0 && u.fromVersion < upgrade.CurrentVersion
 }
 
-// drainDuration is the maximum time for which a function runs after the stage was paused.
+// drainDuration is the maximum time for which a function runs after the pause has begun.
 const drainDuration = functions.TurnSeconds * time.Second
 
 func (u *documentUpgrade) announcePause() {
@@ -72,7 +70,6 @@ func (u *documentUpgrade) announcePause() {
 	}
 }
 
-// pauseStage prevents the stage's functions from starting, and waits until running ones have ended.
 func (u *documentUpgrade) pauseStage(ctx context.Context) error {
 	if !u.isNeeded() {
 		return nil
@@ -91,7 +88,7 @@ func (u *documentUpgrade) pauseStage(ctx context.Context) error {
 	return u.sleep(ctx, drainDuration)
 }
 
-// upgradeDocuments upgrades the documents with the deployed function admin, and ends the pause.
+// upgradeDocuments upgrades the documents with the function admin, and ends the pause.
 func (u *documentUpgrade) upgradeDocuments(ctx context.Context) error {
 	agent := stage.FullName(u.rec.Stage, functions.Agent.Name)
 	reserved, err := u.cloud.ReservedConcurrency(ctx, agent)
@@ -141,8 +138,8 @@ func (u *documentUpgrade) invokeUpgrade(ctx context.Context) (payload []byte, er
 	return payload, err
 }
 
-// resumeFunctions sets the concurrency of functions to the value in their template. Agent is resumed last,
-// because upgradeDocuments checks its concurrency to detect a paused stage.
+// resumeFunctions restores the concurrency in the template. It resumes Agent last, because
+// upgradeDocuments detects a paused stage by the concurrency of Agent.
 func (u *documentUpgrade) resumeFunctions(ctx context.Context, functionList []functions.Function) error {
 	b, err := u.cloud.Template(ctx, stage.FullName(u.rec.Stage, "functions"))
 	if err != nil {

@@ -44,23 +44,20 @@ stack owns, and that cost money. It deletes none of them.`,
 	return cmd
 }
 
-// stackDeletion is a stack to delete, with its data resources.
 type stackDeletion struct {
 	cloud.Stack
-	deleted       []cloud.Resource // data resources that are deleted with the stack
-	retained      []cloud.Resource // data resources that remain after the stack is deleted
-	resourceCount int              // number of all resources
+	deleted       []cloud.Resource
+	retained      []cloud.Resource
+	resourceCount int
 }
 
 type destroyResult struct {
-	Stage  string           `json:"stage"`
-	Stacks []string         `json:"stacks"` // deleted stacks, in the order of their deletion
-	Kept   []resourceResult `json:"kept"`
-	// Orphans contains the tables, buckets and keys of earlier deploys.
+	Stage   string           `json:"stage"`
+	Stacks  []string         `json:"stacks"` // in the order of their deletion
+	Kept    []resourceResult `json:"kept"`
 	Orphans []resourceResult `json:"orphans"`
 }
 
-// resourceResult is a data resource that was not deleted.
 type resourceResult struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
@@ -155,8 +152,7 @@ func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion boo
 	return a.PrintResult(r)
 }
 
-// planDeletions lists the existing stacks in the order of their deletion, which is the reverse of
-// their deployment.
+// planDeletions lists the existing stacks in the reverse order of their deployment.
 func planDeletions(ctx context.Context, c cloud.Cloud, stageName string) ([]stackDeletion, error) {
 	var plan []stackDeletion
 	names := kit.StackNames(stageName)
@@ -197,7 +193,6 @@ func planDeletions(ctx context.Context, c cloud.Cloud, stageName string) ([]stac
 	return plan, nil
 }
 
-// Types of resources whose content is checked.
 const (
 	bucketType      = "AWS::S3::Bucket"
 	tableType       = "AWS::DynamoDB::Table"
@@ -255,7 +250,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, deletion stackD
 	if s.Status == "DELETE_COMPLETE" {
 		return nil
 	}
-	var remaining []string // remaining resources with the reasons
+	var remaining []string
 	for _, e := range events {
 		if e.Status == "DELETE_FAILED" && !e.IsStackEvent() {
 			remaining = append(remaining, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))

@@ -110,9 +110,8 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	return r.statusError()
 }
 
-// joinStreamedAnswer converts a streamed HTTP answer into the form that functions without streaming
-// return. A streamed answer consists of the status and headers, eight NUL bytes, and the body.
-// Other answers are returned unchanged.
+// joinStreamedAnswer converts a streamed HTTP answer into an ordinary answer. A streamed answer
+// consists of the status and headers, eight NUL bytes, and the body.
 func joinStreamedAnswer(payload []byte) []byte {
 	head, body, isStreamed := bytes.Cut(payload, make([]byte, 8))
 	var answer map[string]any

@@ -54,16 +54,16 @@ where it is set.`,
 type keyResult struct {
 	Stage      string `json:"stage"`
 	Key        string `json:"operator_key"`
-	RecordPath string `json:"kept_in"` // path of the record that contains the key
+	RecordPath string `json:"kept_in"`
 }
 
 func (r keyResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is stored in %s:\n%s\n", r.Stage, r.RecordPath, r.Key)
 }
 
-// createOperatorKey creates a stage's operator key and stores it in the stage's record. If the
-// record could not be written, the new key would be lost. Therefore createOperatorKey first writes
-// the record without the new key, and returns an error if this fails.
+// createOperatorKey creates a stage's operator key and stores it in the stage's record. It first
+// writes the record without the key, because the key would be lost if the record could not be
+// written.
 func createOperatorKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
 	records, err := a.StageRecords()
 	if err != nil {

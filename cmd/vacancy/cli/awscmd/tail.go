@@ -57,8 +57,7 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 	return cmd
 }
 
-// tailPollInterval is the interval between two polls. It grows up to maxTailPause while AWS
-// throttles or cannot be reached.
+// maxTailPause limits the pause while AWS throttles or cannot be reached.
 const (
 	tailPollInterval = 2 * time.Second
 	maxTailPause     = time.Minute
@@ -119,8 +118,7 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 }
 
 func followLog(a *kit.App, ctx context.Context, f tailFlags, t cloud.LogTail, prefix string, basePause time.Duration) error {
-	// An interrupt is the normal end. The loop waits through transient faults without printing a
-	// line twice.
+	// An interrupt is the normal end.
 	pause := basePause
 	for {
 		err := t.Next(ctx, func(l cloud.LogLine) error {
@@ -172,9 +170,8 @@ func parseLine(l cloud.LogLine) logLine {
 	return line
 }
 
-// matchesPair reports whether the pair of a log line matches want, which is an id or has the form
-// CALLER>VACANT. Two ids match if one is a prefix of the other, because log lines contain shortened
-// ids.
+// matchesPair compares the pair of a log line with an id or with CALLER>VACANT. Prefixes match,
+// because log lines contain shortened ids.
 func matchesPair(want, pair string) bool {
 	loggedCaller, loggedVacant, ok := strings.Cut(pair, ">")
 	if !ok {
@@ -190,8 +187,7 @@ func matchesPair(want, pair string) bool {
 	return matches(want, loggedCaller) || matches(want, loggedVacant)
 }
 
-// nonErrorVerdicts lists the verdicts that are not kinds of errors: success, and the two verdicts
-// of requests that no handler logged.
+// nonErrorVerdicts lists the verdicts that are not kinds of errors.
 var nonErrorVerdicts = []string{"ok", "refused", "failed"}
 
 func checkStatus(want string) error {

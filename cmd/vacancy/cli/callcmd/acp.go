@@ -87,8 +87,8 @@ func requestSignatures(_ context.Context, r *outbound.Request) error {
 	return nil
 }
 
-// newBridgeConfig returns the configuration of a bridge to an agent. identityName is the identity that
-// signs the calls. If it is "", the caller is the account of the key in the environment, or otherwise a guest.
+// newBridgeConfig returns the configuration of a bridge to an agent. If identityName is "", the
+// caller is the account of the key in the environment, or otherwise a guest.
 func newBridgeConfig(a *kit.App, ctx context.Context, s vacantOrHost, identityName string, where kit.HostFlags) (c acpbridge.Config, err error) {
 	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Logf: a.PrintNote}
 	if c.WorkDir, err = os.Getwd(); err != nil {
@@ -142,7 +142,6 @@ func newBridgeConfig(a *kit.App, ctx context.Context, s vacantOrHost, identityNa
 	return c, nil
 }
 
-// signBridge completes c for a bridge that signs calls with the identity identityName.
 func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s vacantOrHost, identityName string, where kit.HostFlags) error {
 	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {

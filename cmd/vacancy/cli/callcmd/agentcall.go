@@ -80,7 +80,7 @@ type agentResult struct {
 	CutReason  string     `json:"cut,omitempty"`         // reason why the text is incomplete
 	Verified   bool       `json:"verified"`              // always false, because the answer is not signed for this caller
 
-	isPrinted bool // the text was already printed
+	isPrinted bool
 }
 
 func (r agentResult) Print(w io.Writer) {
@@ -258,8 +258,8 @@ func showTask(a *kit.App, address string, t *task.Task, err error) error {
 	return showTaskResult(a, newAgentResult(address, t), t)
 }
 
-// newAgentResult returns the result of a task. The answer consists of the task's artifacts, or of
-// its status message if it has no artifacts.
+// newAgentResult returns the result of a task: the artifacts, or the status message if the task has
+// no artifacts.
 func newAgentResult(address string, t *task.Task) agentResult {
 	r := agentResult{URL: address, Task: t.ID, Context: t.Context, State: t.Status.State}
 	for i := range t.Artifacts {
@@ -280,7 +280,6 @@ func showAnswer(a *kit.App, address string, answer a2awire.Answer) error {
 	return showTaskResult(a, newAgentResult(address, answer.Task), answer.Task)
 }
 
-// showTaskResult prints a task. It returns an error if the task has failed.
 func showTaskResult(a *kit.App, r agentResult, t *task.Task) error {
 	switch t.Status.State {
 	case task.Failed, task.Rejected:
@@ -289,8 +288,6 @@ func showTaskResult(a *kit.App, r agentResult, t *task.Task) error {
 	return showAgentResult(a, r, t.Status.Message)
 }
 
-// showAgentResult prints an answer, and a remark if the message reports that the answer is
-// incomplete.
 func showAgentResult(a *kit.App, r agentResult, m *task.Message) error {
 	if m != nil {
 		if r.CutReason = a2awire.CutReason(m); r.CutReason != "" {
@@ -310,8 +307,8 @@ func (r *agentResult) addParts(parts []task.Part) {
 	}
 }
 
-// streamMessage sends a message and prints the text of artifacts as it arrives. The answer is a
-// task, or a message without a task, which is returned as messageAnswer.
+// streamMessage sends a message and prints the answer as it arrives. messageAnswer is nil if the
+// answer is a task.
 func streamMessage(a *kit.App, ctx context.Context, agent *agents.Agent, q a2awire.SendRequest) (t task.Task, messageAnswer *a2awire.Answer, hasPrinted bool, err error) {
 	err = agent.Stream(ctx, q, func(answer a2awire.Answer) bool {
 		if answer.Message != nil {
@@ -352,9 +349,9 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	return showTaskResult(a, r, &t)
 }
 
-// callVacantOrAgent makes a signed call. If the URL turns out not to belong to a vacant, it calls
-// the agent at the URL with callAgent. If the target contains a vacant's id, it makes only the
-// signed call, because an impostor must not receive the text.
+// callVacantOrAgent makes a signed call, or calls the A2A agent at the URL if the agent is not a
+// vacant. If the target contains a vacant's id, it makes only the signed call, because an impostor
+// must not receive the text.
 func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if len(words) == 0 && a.Piped && !f.ask && !f.reset && f.replyPath == "" {
 		words = []string{"-"}
@@ -467,8 +464,7 @@ func (r agentCardResult) Print(w io.Writer) {
 	}
 }
 
-// checkPrice returns an error if the card of a target states a price above maxPrice. For a target
-// without an A2A card, it leaves the check to the host.
+// checkPrice returns an error if the card of a target states a price above maxPrice.
 func checkPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Target, maxPrice int64) error {
 	price, _, err := fetchPrice(ctx, httpClient, t)
 	if err != nil || price <= maxPrice {
@@ -478,7 +474,7 @@ func checkPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Targe
 }
 
 // fetchPrice returns the maximum price of a call in micro-dollars, according to the target's A2A
-// card. isKnown is false if the target has no such card.
+// card.
 func fetchPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Target) (price int64, isKnown bool, err error) {
 	u, err := dispatch.ParseURL(t.URL)
 	if err != nil {

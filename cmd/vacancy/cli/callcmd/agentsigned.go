@@ -14,9 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streamSigned makes a signed call as a stream. It prints the text as it arrives, but the text is
-// valid only after the signed answer at the end has confirmed it. The request and its outcome are
-// stored, as for any other call.
+// streamSigned makes a signed call as a stream. The printed text is valid only after the signed
+// answer at the end has confirmed it.
 func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, httpClient *dispatch.HTTP, address string, words []string) error {
 	target, err := dispatch.FetchTarget(ctx, httpClient, address)
 	switch {
@@ -89,8 +88,6 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	return showCall(a, result, err, printResult)
 }
 
-// addStoredCallHint adds a hint to the error of a signed stream: how to get the answer of the
-// call. targetArgument is the target as the user typed it.
 func addStoredCallHint(targetArgument string, err error) error {
 	var rpcErr *a2awire.RPCError
 	if h := new(kit.HintedError); errors.As(err, &h) {

@@ -152,8 +152,8 @@ registry is on it, too.`,
 // lastThread is the value of --context that continues the thread of the last call.
 const lastThread = "-"
 
-// callMessage returns the message to send and its thread. hasThread is true if --context is given.
-// Otherwise a call to an agent with memory begins a thread that a later call can continue.
+// callMessage returns the message to send and its thread. A call to an agent with memory begins a
+// thread if --context is not given.
 func callMessage(a *kit.App, f callFlags, words []string, hasThread, hasMemory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
@@ -171,7 +171,6 @@ func callMessage(a *kit.App, f callFlags, words []string, hasThread, hasMemory b
 	return msg, thread, err
 }
 
-// callTarget sends the words to a target, or carries out --ask, --reset, --print or --accept.
 func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
@@ -282,11 +281,9 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	return showCall(a, result, err, printResult)
 }
 
-// maxPendingWait limits the wait for a call that the host reports as pending.
 const maxPendingWait = call.MaxQueued + call.MaxCallTimeout + call.GracePeriod + time.Minute
 
-// describeWait returns a function that describes what a call is waiting for. It also makes the
-// caller print a note at once if the call must wait for a call of another terminal.
+// describeWait returns a function that describes what a call is waiting for.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, timeout time.Duration) func() string {
 	start := a.Now()
 	var line atomic.Pointer[string]
@@ -328,7 +325,7 @@ func (f callFlags) check(hasText bool) error {
 }
 
 // maxTextBytes limits the bytes of a text as a JSON string. The rest of a 256 KiB request is
-// reserved for the envelope's two ids, two hashes, signature, key and thread name.
+// reserved for the envelope.
 const maxTextBytes = 260_000
 
 func checkText(text string) error {
@@ -341,8 +338,8 @@ func checkText(text string) error {
 	return nil
 }
 
-// callText joins the words of the command line. If the only word is "-", it reads standard input,
-// but only once, so that all agents called by one command get the same text.
+// callText joins the words of the command line. The word "-" stands for standard input, which is
+// read only once for all agents of a command.
 func callText(a *kit.App, words []string) (string, error) {
 	switch {
 	case len(words) != 1 || words[0] != "-":

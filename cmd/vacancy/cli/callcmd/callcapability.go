@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Values of --policy.
 const (
 	policyUCB   = "ucb"
 	policyScore = "score"
@@ -106,15 +105,12 @@ type failedCallResult struct {
 	Detail string      `json:"detail"`
 }
 
-// candidateResult is a vacant that a search found, with its rating and the reasons for it.
 type candidateResult struct {
 	ID     identity.ID `json:"vacant_id"`
 	Rating float64     `json:"rating"`
 	discovery.Reasons
 }
 
-// showOutcome prints the answer of the chosen vacant and how it was chosen. If explain is true, it
-// also prints the candidates in the order of their rating.
 func showOutcome(a *kit.App, self kit.Signer, outcome discovery.Outcome, explain bool, err error) error {
 	result := NewCallResult(self, dispatch.Target{ID: outcome.Chosen.ID, URL: outcome.Chosen.URL}, outcome.Result)
 	result.DroppedMatches = outcome.Search.DroppedMatches

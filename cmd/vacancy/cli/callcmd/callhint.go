@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// addCallHint adds a hint to the error of a call. It suggests commands with operator rights only to
-// the operator of the vacant's host.
+// addCallHint adds a hint to the error of a call. Only the operator of the vacant's host gets
+// operator commands.
 func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
 	if h := new(kit.HintedError); errors.As(err, &h) {
 		return err

@@ -14,11 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// CallResult is the JSON result of a call, --ask or --reset. Request and Reply are signed envelopes
-// in the JSON form of the protocol.
+// CallResult is the JSON result of a call, --ask or --reset. Request and Reply are signed
+// envelopes.
 type CallResult struct {
-	IdentityName    string          `json:"as"`                      // signing identity
-	Context         string          `json:"context_id,omitempty"`    // context of the request
+	IdentityName    string          `json:"as"`
+	Context         string          `json:"context_id,omitempty"`
 	IdentityCreated bool            `json:"made_identity,omitempty"` // the identity was created for this call
 	Target          identity.ID     `json:"target"`
 	EarlierTarget   *identity.ID    `json:"earlier_target,omitempty"` // other vacant that an earlier call found at the address
@@ -30,10 +30,10 @@ type CallResult struct {
 	Reply           json.RawMessage `json:"reply,omitempty"`
 	ReplyHash       *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq        int64           `json:"reply_seq,omitempty"`
-	CutReason       string          `json:"cut,omitempty"`    // reason why the text is incomplete
-	NamesRequest    bool            `json:"bound"`            // the signed answer names its request
-	Resumed         bool            `json:"resumed"`          // the call was already under way, so the same bytes were sent
-	Reset           bool            `json:"reset"`            // the chain was reset
+	CutReason       string          `json:"cut,omitempty"` // reason why the text is incomplete
+	NamesRequest    bool            `json:"bound"`         // the signed answer names its request
+	Resumed         bool            `json:"resumed"`       // the call was already under way, so the same bytes were sent
+	Reset           bool            `json:"reset"`
 	Status          int             `json:"status,omitempty"` // HTTP status of the reply that decided the call, or 0
 	Timing          timing          `json:"timing"`
 	LateOutcomes    []lateResult    `json:"late,omitempty"`
@@ -53,7 +53,7 @@ type timing struct {
 	StartedAt    string  `json:"began"`
 	DurationMS   float64 `json:"took_ms"` // total duration, including waits
 	RequestMS    float64 `json:"wire_ms"` // duration of all requests
-	RequestCount int     `json:"posts"`   // number of requests
+	RequestCount int     `json:"posts"`
 }
 
 // lateResult is the outcome of an earlier call.

@@ -26,7 +26,6 @@ func discoverCommand(a *kit.App) *cobra.Command {
 	}, discoverGeminiCommand(a))
 }
 
-// geminiFlags are the flags of discover gemini.
 type geminiFlags struct {
 	root, authEnv                 string
 	user, remove, disable, dryRun bool
@@ -74,8 +73,6 @@ needs no agent. --dry-run only prints the files.`,
 // lowercase letters.
 var variableNamePattern = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
-// check returns an error if flags exclude each other, or if the agent is missing. hasRoot is true if --root is set,
-// and hasAgent is true if the command names an agent.
 func (f *geminiFlags) check(hasRoot bool, hasAgent bool) error {
 	switch {
 	case f.user && hasRoot:
@@ -143,7 +140,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, target string) error {
 	return a.PrintResult(r)
 }
 
-// buildAgentFile returns the name of an agent's file without its extension, and the content of the file. The content is nil if
+// buildAgentFile returns the name and the content of an agent's file. The content is nil if
 // --remove is set.
 func (f *geminiFlags) buildAgentFile(a *kit.App, ctx context.Context, target string) (slug string, file []byte, err error) {
 	s, err := findVacantOrHost(a, ctx, target, f.where)
@@ -176,11 +173,10 @@ func writeError(path string, err error) error {
 	return problem.Wrap(problem.Usage, err, "%s cannot be written: %s", path, err)
 }
 
-// maxGeminiName limits the name of an agent's file in bytes.
 const maxGeminiName = 100
 
-// toGeminiName returns the name of an agent in Gemini CLI. It consists of lowercase letters, digits, _ and -, and does
-// not begin with _, because Gemini CLI skips files with such names.
+// toGeminiName returns the name of an agent in Gemini CLI, which skips files whose names begin with
+// _.
 func toGeminiName(name string) (string, error) {
 	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-_")
 	if strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") || slug == "" || len(slug) > maxGeminiName {

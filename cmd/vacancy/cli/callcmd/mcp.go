@@ -85,16 +85,14 @@ same question gets its answer.
 	return cmd
 }
 
-// isNoTeamError reports whether an error means that the client has no team, the agents to which it
-// may dispatch tasks. Its key may lack the scope, or this machine may have no key.
+// isNoTeamError reports whether the client may not dispatch tasks to agents.
 func isNoTeamError(err error) bool {
 	return problem.Is(err, problem.ScopeRequired) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
-// vacantOrHost is the host or vacant that the argument NAME or URL names. The commands mcp, acp
-// and discover gemini use it.
+// vacantOrHost is the host or vacant that the argument NAME or URL names.
 type vacantOrHost struct {
-	hostURL    string // URL of the host
+	hostURL    string
 	vacantName string // name or id of the vacant; "" for the host's server
 }
 
@@ -144,8 +142,7 @@ func (s vacantOrHost) mcpURL() string {
 	return s.vacantURL() + message.MCPPath
 }
 
-// newRelay returns a relay to the server. The relay sends the key of an account, if there is one
-// for the host.
+// newRelay returns a relay that sends the account key for the host, if there is one.
 func (s vacantOrHost) newRelay(a *kit.App, ctx context.Context, where kit.HostFlags) (*mcprelay.Relay, error) {
 	key, err := a.AccountKeyFor(ctx, where, s.hostURL)
 	if err != nil {

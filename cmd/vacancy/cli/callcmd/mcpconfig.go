@@ -48,8 +48,8 @@ without a key, they start "vacancy mcp".`,
 	})
 }
 
-// newConfigCommand completes cmd, which prints or writes an entry for a client's configuration file. buildEntry returns
-// the entry of a server or an agent, and its URL.
+// newConfigCommand completes cmd, which prints or writes an entry for a client's configuration
+// file.
 func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, buildEntry func(ctx context.Context, target string, s vacantOrHost, identityName string, where kit.HostFlags) (mcpclients.Entry, string, error)) *cobra.Command {
 	var where kit.HostFlags
 	var identityName, clientName string

@@ -71,10 +71,10 @@ type signedHost struct {
 	hostURL    string
 	self       kit.Signer
 	httpClient *dispatch.HTTP
-	client     *discovery.Client // client for searches
+	client     *discovery.Client
 	where      kit.HostFlags
 	flags      callFlags
-	callsCtx   context.Context // context of all calls
+	callsCtx   context.Context
 
 	mu    sync.Mutex
 	calls []*signedCall
@@ -129,9 +129,8 @@ type signedAgent struct {
 	target dispatch.Target
 }
 
-// signedCall is a call by signedAgent that is running or has ended. key consists of the vacant's id
-// and the client's id for the question, so that a repeated question finds the same call. It is ""
-// if the client gave no id.
+// signedCall is a running or ended call. Its key identifies the client's question, so that a
+// repeated question finds the same call. The key is "" if the client gave no id.
 type signedCall struct {
 	id, key, contextID string
 	host               *signedHost
@@ -155,7 +154,6 @@ func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string
 	return answer, err
 }
 
-// beginCall begins a call. If a call with the same key exists, beginCall returns that call.
 func (s *signedAgent) beginCall(q mcptool.Question) (*signedCall, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

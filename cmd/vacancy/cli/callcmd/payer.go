@@ -14,10 +14,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// newPayerCheck returns a check of the target of a signed call. The user expects the key in
-// $VACANCY_KEY to pay, but signed calls do not carry the key. The check therefore refuses a call
-// that may cost money unless the key's account is linked to self. The call would otherwise fail
-// with 402 (payment required), use up free calls, or charge another account.
+// newPayerCheck returns a check of the target of a signed call. Signed calls do not carry the key
+// in $VACANCY_KEY. The check therefore refuses a paid call unless the key's account is linked to
+// self. The call would otherwise fail, use up free calls, or charge another account.
 func newPayerCheck(a *kit.App, f callFlags, self kit.Signer, httpClient *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
 		c, err := a.AccountClientFor(ctx, f.where, t.URL)
@@ -48,19 +47,16 @@ func newPayerCheck(a *kit.App, f callFlags, self kit.Signer, httpClient *dispatc
 	}
 }
 
-// linkCommand returns the command that links an account to the caller on the vacant's host, so that
-// the account pays for the caller's signed calls.
+// linkCommand returns the command by which an account begins to pay for the caller's signed calls.
 func linkCommand(rawURL string) string {
 	return keyAssignment + "vacancy account link --host " + kit.ShellWord(kit.VacantHostURL(rawURL))
 }
 
-// keyAssignment begins a suggested command that needs an account key. The command sets the
-// variable, because the user may have set it only for this run.
+// keyAssignment begins a suggested command, because the user may have set the variable only for
+// this run.
 const keyAssignment = kit.AccountKeyEnv + "=KEY "
 
-// addPayHint adds a hint to a 402 error. The operator of the host gets an operator's command, and
-// other users get a caller's command. payWays contains the host's ways to pay
-// (dispatch.Result.PaymentOptions).
+// addPayHint adds a hint to a 402 error. Only the operator of the host gets an operator's command.
 func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
 	lacksCredit, isOperator := slices.Contains(payWays, "credit"), isOwnVacant(a, f.where, t)
 	switch {
@@ -74,14 +70,14 @@ func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays [
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// addCreditHint adds a hint to the error of a call that the account cannot pay. The hint has two
-// ways to add money, because only the host knows whether it accepts payments by card.
+// addCreditHint suggests two ways to add money, because only the host knows whether it accepts
+// payments by card.
 func addCreditHint(err error, address string) error {
 	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyAssignment, kit.ShellWord(kit.VacantHostURL(address)))
 }
 
 // addKeyHint adds a hint to the error of an A2A call if the host requires payment, or if it does
-// not accept the key in $VACANCY_KEY. Other errors are returned unchanged.
+// not accept the key in $VACANCY_KEY.
 func addKeyHint(a *kit.App, ctx context.Context, err error, f callFlags, address string) error {
 	var rpcErr *a2awire.RPCError
 	if !errors.As(err, &rpcErr) {
@@ -109,5 +105,4 @@ func refusalError(kind problem.Kind, rpcErr *a2awire.RPCError, address string) e
 	return problem.New(kind, "%s refused the call (%d): %s", kit.EscapeLine(address), kind.Forms().HTTPStatus, kit.EscapeLine(kit.Truncate(rpcErr.Message, maxRefusalChars)))
 }
 
-// maxRefusalChars limits the characters of a host's refusal that are printed.
 const maxRefusalChars = 600

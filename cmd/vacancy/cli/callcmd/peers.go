@@ -77,8 +77,7 @@ func peersPath(a *kit.App) (string, error) {
 	return filepath.Join(dir, peersFileName), err
 }
 
-// newCardCache returns a cache of agent cards. A peer's entry in peers.yaml may set the lifetime of
-// its card. If renew is true, the cache fetches all cards again.
+// newCardCache returns a cache of agent cards. If renew is true, the cache fetches all cards again.
 func newCardCache(a *kit.App, httpClient agents.HTTP, renew bool) (*agents.Cache, error) {
 	dir, err := a.VacancyHome()
 	c := &agents.Cache{HTTP: httpClient, Dir: filepath.Join(dir, "cards"), Now: a.Now, ForceFetch: renew}
@@ -203,7 +202,7 @@ func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
 type peersResult struct {
 	Peers []agents.RatedPeer `json:"peers"`
 
-	addCommand string // command that adds a peer
+	addCommand string
 }
 
 func (r peersResult) Print(w io.Writer) {

@@ -181,7 +181,6 @@ func formatRatings(r review.Ratings) string {
 	return strings.Join(parts, ", ")
 }
 
-// reviewResult is a review that a host has accepted.
 type reviewResult struct {
 	IdentityName string                       `json:"as"`
 	Target       identity.ID                  `json:"target"`

@@ -16,8 +16,8 @@ import (
 
 type routeFlags struct {
 	callFlags
-	maxCandidates, maxShown int  // maximum numbers of vacants to fetch and to print
-	callsBest               bool // --call is given
+	maxCandidates, maxShown int // maximum numbers of vacants to fetch and to print
+	callsBest               bool
 }
 
 func routeCommand(a *kit.App) *cobra.Command {
@@ -108,9 +108,8 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	return showOutcome(a, self, outcome, false, err)
 }
 
-// rankMatches fetches vacants and compares them with the prompt. It returns the vacants that share
-// a word with the prompt, best first, and the number of vacants compared. ranking rates vacants by
-// reputation.
+// rankMatches returns the vacants that share a word with the prompt, best first, and the number of
+// vacants compared.
 func rankMatches(a *kit.App, ctx context.Context, client *discovery.Client, q discovery.Query, maxCandidates int, prompt string, ranking discovery.Policy) ([]discovery.PromptMatch, int, error) {
 	var matches []discovery.Match
 	for {
@@ -136,7 +135,6 @@ type fitResult struct {
 	Words  []string `json:"words"` // words of the prompt that matched
 }
 
-// routeResult contains the matches for a prompt, best first.
 type routeResult struct {
 	ComparedCount int         `json:"compared"`
 	Choices       []fitResult `json:"choices"`

@@ -57,8 +57,6 @@ func (f *searchFlags) parseMaxPrice() (*int64, error) {
 	return &n, err
 }
 
-// newSearchClient returns a client of the registry in the flags. The client does not sign its
-// requests.
 func newSearchClient(a *kit.App, ctx context.Context, f searchFlags, where kit.HostFlags, httpClient *dispatch.HTTP) (*discovery.Client, error) {
 	url, err := a.RegistryURL(ctx, f.registryURL, where)
 	if err != nil {
@@ -159,8 +157,7 @@ func newMatchResult(m *discovery.Match) matchResult {
 		ID: m.ID, Name: m.Name, Link: m.URL, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, MissingWords: m.MissingWords, Score: m.Score, Price: m.Price(),
 		ListingSigned: m.ListingSigned, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
 	}
-	// The link is the shortest URL. It contains the name if the registry is on the vacant's own
-	// host.
+	// The link contains the name if the registry is on the vacant's own host.
 	if host := m.Registry + "/v/"; m.Name != "" && strings.HasPrefix(m.URL, host+m.ID.String()) {
 		r.Link = host + m.Name + "/"
 	}
@@ -170,8 +167,6 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// formatLine formats a match: its rating or rank, name, short id, price, capability, and the
-// address for "vacancy call".
 func (r matchResult) formatLine(rating float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {

@@ -1,6 +1,6 @@
 // Package childcmd implements the commands for composites, which are vacants that delegate calls to
-// their children: children, their manifests and graduation, plans, and the settings of the gate. A
-// closed child graduates, which makes it public, if it passes the checks of the gate.
+// their children. A closed child becomes public when it graduates. The gate decides whether a child
+// may graduate.
 package childcmd
 
 import (
@@ -84,8 +84,7 @@ answer" means that its parent's plan runs without it.`,
 	}.Command(a)
 }
 
-// sortByName returns the children of all pages by name. The pages are ordered by id. The returned
-// slice is never nil.
+// sortByName returns the children of all pages by name, and never nil.
 func sortByName(list admin.Children) []admin.Child {
 	children := append([]admin.Child{}, list.Children...)
 	slices.SortFunc(children, func(a, b admin.Child) int { return strings.Compare(a.Vacant.Name, b.Vacant.Name) })

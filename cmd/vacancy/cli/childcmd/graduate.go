@@ -29,7 +29,7 @@ type graduateFlags struct {
 	// Flags for parties who sign on different machines.
 	printOnly                 bool
 	registryURL, manifestFile string
-	partialFile               string // file with the request that the other party has signed and printed
+	partialFile               string // request that the other party has signed
 }
 
 func graduateCommand(a *kit.App) *cobra.Command {
@@ -119,9 +119,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if err != nil {
 		return err
 	}
-	// A local host gets the request through its admin API, which works even if the host is not
-	// running. A remote host gets it at its public gate, which has a separate URL on a stage without
-	// an edge.
+	// A local host may not be running, so it gets the request through its admin API. A remote host
+	// gets the request at its public gate.
 	var view graduation.View
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
@@ -151,7 +150,6 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 }
 
 // followAttempt polls an attempt until it is decided or wait has elapsed, and prints each new step.
-// If the attempt is still open when wait has elapsed, followAttempt returns no error.
 func followAttempt(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
 	var lastStep gate.StepName
 	for deadline := a.Now().Add(wait); ; {
@@ -174,9 +172,8 @@ func followAttempt(a *kit.App, ctx context.Context, c *kit.AdminAPI, view gradua
 	}
 }
 
-// buildSubmission collects the signatures of parent and child. For each party that is a local
-// identity, it also signs the artefacts, which are the documents that take effect if the gate
-// accepts the child. partial is the request that the other party has signed, or nil.
+// buildSubmission collects the signatures of parent and child. partial is the request that the
+// other party has signed, or nil.
 func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, partial *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
 	stored, err := admin.GetManifest.Call(ctx, c, admin.VacantRef{Vacant: child.id.String()})
@@ -213,7 +210,7 @@ func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduat
 		}
 		return sub, nil
 	}
-	registryURL := func() (string, error) { // the registry of the gate's host
+	registryURL := func() (string, error) {
 		if c.Remote == nil {
 			return a.LocalHostURL(ctx, f.where.Data)
 		}

@@ -19,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// party is the parent or child of a graduation: a vacant of the gate's host, a local identity, or
-// the other party that has signed already.
+// party is the parent or child of a graduation.
 type party struct {
 	id            identity.ID
 	localIdentity *datadir.Identity // nil if the host signs or the party has signed
@@ -51,8 +50,6 @@ func findParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, pa
 	return party{id: local.ID(), localIdentity: local}, nil
 }
 
-// findPartyByID finds out who signs for an id: the other party in its printed request, the host, or
-// a local identity.
 func findPartyByID(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, partial *graduation.Submission) (party, error) {
 	if partial != nil {
 		switch r := &partial.Request; {
@@ -107,7 +104,8 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 	return addSignature(p, r, sig)
 }
 
-// addSignature adds a signature by the host or the other party after it has verified the signature.
+// addSignature adds a signature by the host or the other party, after it has verified the
+// signature.
 func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	if !identity.Verify(p.id, r.SignedBytes(), sig) {
 		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
@@ -120,10 +118,9 @@ func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	return nil
 }
 
-// signArtefacts signs the documents that take effect if the gate accepts the child. Each party that
-// is a local identity signs the new manifest. A child that is a local identity also signs its
-// public card and the event that registers the card. registryURL returns the URL of the registry
-// that lists the child.
+// signArtefacts signs the documents that take effect if the gate accepts the child: the new
+// manifest, and for a child that is a local identity also its public card. registryURL returns the
+// URL of the registry that lists the child.
 func signArtefacts(a *kit.App, ctx context.Context, registryURL func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
 	artefacts, local, newManifest := &sub.Artefacts, child.localIdentity, m.AfterGraduation()
 	if parent.localIdentity != nil {
@@ -139,7 +136,6 @@ func signArtefacts(a *kit.App, ctx context.Context, registryURL func() (string, 
 		return err
 	}
 	artefacts.ManifestChild = newManifest.SignatureChild
-	// Sign the public card and the event that registers it.
 	baseURL, err := registryURL()
 	if err != nil {
 		return err

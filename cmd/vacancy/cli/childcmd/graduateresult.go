@@ -28,7 +28,7 @@ func (r graduateResult) Print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.EscapeLine(r.child), r.Position, kit.EscapeLine(string(r.Phase)))
 	}
-	// The steps before r.Step are ok. Steps that have not run are shown as "-".
+	// The steps before r.Step are ok.
 	isBefore := r.Step != "" || r.Phase == graduation.Accepted
 	for _, s := range gate.Steps() {
 		status := "-"
@@ -63,7 +63,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 		fmt.Fprintln(w, "no evidence was examined")
 		return
 	}
-	// Signals are printed in groups. Refusals use the same group names.
+	// Refusals use the same group names.
 	groupOf := map[gate.SignalName]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.PairFindings {
 		fmt.Fprintf(w, "compared with its %s %s\n", kit.EscapeLine(string(pair.Role)), pair.OtherID.Short())

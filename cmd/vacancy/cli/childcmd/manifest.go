@@ -63,8 +63,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 	return cmd
 }
 
-// findManifest returns the manifest of a child that the host stores. name is the name or id of a
-// hosted vacant, or the name of a local identity.
+// findManifest returns the manifest of a hosted child or of a local identity.
 func findManifest(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string) (admin.Manifest, error) {
 	stored, err := admin.GetManifest.Call(ctx, c, admin.VacantRef{Vacant: name})
 	if !problem.Is(err, problem.NotFound) {

@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/composite"
 )
 
-// printPartial signs a request and its artefacts as one party, and prints them for the person who
-// signs as the other party.
+// printPartial signs a request as one party, and prints it for the other party.
 func printPartial(a *kit.App, ctx context.Context, f graduateFlags, name string) error {
 	if f.capability == "" || f.partialFile != "" {
 		return kit.WithHint(problem.New(problem.Usage, "--print: not supported without --capability, or together with --with"), `vacancy graduate %s --capability "TEXT" --print`, name)
@@ -70,7 +69,6 @@ func printPartial(a *kit.App, ctx context.Context, f graduateFlags, name string)
 	return a.PrintResult(partialResult{b})
 }
 
-// partialResult is a request with the signature of one party.
 type partialResult struct{ json.RawMessage }
 
 func (r partialResult) Print(w io.Writer) { fmt.Fprintf(w, "%s\n", r.RawMessage) }

@@ -209,8 +209,7 @@ func removeDuplicates(list []string) (distinct []string) {
 	return distinct
 }
 
-// commonFamily returns the common family of two substrates, which the gate compares. It returns ""
-// if the families differ or either vacant is a composite.
+// commonFamily returns the common family of two substrates, or "". A composite has no family.
 func commonFamily(a, b string) string {
 	familyOf := func(text string) string {
 		s, err := substrate.Parse(text)
@@ -233,7 +232,6 @@ func printSpawned(a *kit.App, spawned *admin.Spawned, parent string, failure *ca
 	return a.PrintResult(spawnResult{*spawned, failure, m, parent})
 }
 
-// spawnResult describes a child that the command has created or that existed already.
 type spawnResult struct {
 	admin.Spawned
 	Failure  *call.Cause `json:"failure,omitempty"`

@@ -18,15 +18,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// CompareGolden compares output with a golden file in testdata. It ignores the values of keys,
-// hashes and other parts that differ between runs.
+// CompareGolden compares output with a golden file in testdata. It ignores keys, hashes and other
+// parts that differ between runs.
 func CompareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	CompareFile(t, filepath.Join("testdata", name+".golden"), replaceVarying(got))
 }
 
-// CompareFile compares got with the file at path. If -update is set, it first writes got to the
-// file.
+// CompareFile compares got with the file at path, or writes got to the file if -update is set.
 func CompareFile(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
@@ -46,11 +45,8 @@ func CompareFile(t *testing.T, path, got string) {
 	}
 }
 
-// varyingText matches the parts of an output that depend on keys, random numbers or free ports.
 var varyingText = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
 
-// replaceVarying replaces each varying part of s with its kind and a number. Equal parts get the
-// same number.
 func replaceVarying(s string) string {
 	placeholders := map[string]string{}
 	return varyingText.ReplaceAllStringFunc(s, func(match string) string {
@@ -61,7 +57,7 @@ func replaceVarying(s string) string {
 		switch {
 		case strings.HasPrefix(match, "did"):
 			kind = "did"
-		case strings.HasPrefix(match, "127."): // a hash may also begin with 127
+		case strings.HasPrefix(match, "127."):
 			kind = "address"
 		}
 		placeholders[match] = fmt.Sprintf("<%s %d>", kind, len(placeholders)+1)

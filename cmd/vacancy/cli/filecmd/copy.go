@@ -33,13 +33,12 @@ type writeResult struct {
 	Skipped   []string `json:"skipped,omitempty"`
 }
 
-// copier copies files between a folder and a workspace.
 type copier struct {
 	*kit.App
 	*fileAPI
-	prefix       string   // prefix of the paths to copy, or "" for all files
-	skipQuestion bool     // replace files without asking
-	skipped      []string // skipped files with the reason
+	prefix       string
+	skipQuestion bool
+	skipped      []string // with the reason
 }
 
 func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
@@ -80,8 +79,8 @@ func (cp *copier) newCommand(o kit.Operation[string, writeResult], copyFiles kit
 	return o.Command(cp.App)
 }
 
-// copyChanged copies each file of the source whose hash is different or missing in the target. source and target
-// contain hashes keyed by path. Unless --yes is set, copyChanged asks before it replaces files.
+// copyChanged copies the files whose hash in source differs from the hash in target. Unless --yes
+// is set, it asks before it replaces files.
 func (cp *copier) copyChanged(ctx context.Context, source, target map[string]string, targetName string, copyFile func(path string) error) (r writeResult, err error) {
 	r = writeResult{Written: []string{}, Skipped: cp.skipped}
 	var paths, replaced []string
@@ -119,7 +118,7 @@ func (cp *copier) pushFolder(ctx context.Context, c op.Client, folder string) (w
 		return writeResult{}, err
 	}
 	defer root.Close()
-	localHashes, remoteHashes, localNames := map[string]string{}, map[string]string{}, map[string]string{} // the last map has file names by folded path
+	localHashes, remoteHashes, localNames := map[string]string{}, map[string]string{}, map[string]string{} // the keys of localNames are folded paths
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:
@@ -197,7 +196,7 @@ func (cp *copier) pullWorkspace(ctx context.Context, c op.Client, folder string)
 		info, err := findLocal(root, file.Path)
 		comparedInfo[file.Path] = info
 		if info != nil {
-			localHashes[file.Path] = "" // assume a difference until the sizes and hashes are compared
+			localHashes[file.Path] = "" // replaced below if the sizes are equal
 		}
 		if info != nil && info.Size() == file.Size {
 			var data []byte
@@ -225,7 +224,7 @@ func (cp *copier) pullWorkspace(ctx context.Context, c op.Client, folder string)
 }
 
 // isInGit reports whether a path leads into the folder .git, whose files can make git run programs.
-// It recognizes the spellings accepted by file systems that ignore case or invisible characters.
+// It recognizes spellings that some file systems treat as equal.
 func isInGit(file string) bool {
 	folded := strings.Map(func(c rune) rune {
 		if unicode.Is(unicode.Cf, c) {
@@ -244,8 +243,8 @@ func hashHex(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// findLocal describes a local file, or returns nil if the file does not exist. It returns an error
-// unless the path leads through folders only, and to a regular file.
+// findLocal describes a local file, or returns nil if the file does not exist. A symbolic link in
+// the path is an error.
 func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
 	typeNames := map[fs.FileMode]string{0: "a file", fs.ModeDir: "a folder", fs.ModeSymlink: "a symbolic link"}
 	for i, char := range file + "/" {

@@ -31,11 +31,9 @@ func (f *fileAPI) AddFlags(cmd *cobra.Command) {
 	f.API.AddFlags(cmd)
 }
 
-// maxTries limits the attempts of a request that a rate limit refuses.
 const maxTries = 6
 
-// retryWhenLimited returns an operation that waits and retries when a rate limit refuses the
-// request.
+// retryWhenLimited returns an operation that retries when a rate limit refuses the request.
 func retryWhenLimited[In, Out any](twin op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (out Out, err error) {
 		for try := 1; ; try++ {
@@ -141,8 +139,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	}.Command(a)
 }
 
-// deleteResult is the result of a deletion. It contains either the deleted files or the removed
-// workspace.
+// deleteResult contains the deleted files or the removed workspace.
 type deleteResult struct {
 	Files     []string `json:"deleted,omitempty"`
 	Workspace string   `json:"removed,omitempty"`

@@ -20,7 +20,7 @@ import (
 )
 
 // passphraseEnv names the variable with the passphrase of a backup. The passphrase is not an
-// argument, because arguments are visible to all users of the machine.
+// argument, because all users of the machine can see arguments.
 const passphraseEnv = "VACANCY_PASSPHRASE"
 
 func backupCommand(a *kit.App) *cobra.Command {
@@ -84,7 +84,6 @@ func addPassphraseFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "passphrase-file", "", "a file with the passphrase, - for standard input (default $VACANCY_PASSPHRASE)")
 }
 
-// readPassphrase returns the passphrase from --passphrase-file or the environment, or "".
 func readPassphrase(a *kit.App, file string) (string, error) {
 	if file == "" {
 		return a.Env[passphraseEnv], nil
@@ -100,8 +99,7 @@ func readPassphrase(a *kit.App, file string) (string, error) {
 	return s, nil
 }
 
-// writeBackup writes a backup to a temporary file in the folder of path. It renames the file to
-// path when the backup is complete.
+// writeBackup writes a backup to a temporary file, and renames it when the backup is complete.
 func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, recipient age.Recipient) (err error) {
 	if err := datadir.CheckNewFile(path); err != nil {
 		return err
@@ -145,14 +143,13 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, recipient ag
 	return nil
 }
 
-// backupResult describes a backup. Passphrase is the passphrase that the command created, or "" if
-// the user gave a passphrase or a recipient.
+// backupResult describes a backup. Passphrase is "" if the user gave a passphrase or a recipient.
 type backupResult struct {
 	File       string `json:"file"`
 	Bytes      int64  `json:"bytes"`
 	Passphrase string `json:"passphrase,omitempty"`
 
-	restoreCommand string // command that restores the backup
+	restoreCommand string
 }
 
 func (r backupResult) Print(w io.Writer) {

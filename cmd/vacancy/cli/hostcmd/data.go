@@ -64,8 +64,7 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// NextStart says whether the next start of a host upgrades or refuses the data. It is "" if
-	// neither applies.
+	// NextStart says whether the next start upgrades or refuses the data, or is "".
 	NextStart string `json:"next,omitempty"`
 }
 

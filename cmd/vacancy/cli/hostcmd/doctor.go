@@ -92,7 +92,6 @@ func examineHost(a *kit.App, ctx context.Context, where kit.HostFlags, simulate 
 	return doctorResult{doctor.Examine(collectStageFacts(a, ctx, rec, simulate))}, nil
 }
 
-// answerTimeout limits the time for a host's answer.
 const answerTimeout = 20 * time.Second
 
 func collectStageFacts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doctor.Facts {
@@ -126,9 +125,8 @@ func collectStageFacts(a *kit.App, ctx context.Context, rec stage.Record, simula
 	return stageFacts
 }
 
-// stageURLs returns the URLs of a stage's host from its stacks, or from the record if the stacks
-// are unknown. It omits the operator's key if the connection to the admin API would not be
-// encrypted.
+// stageURLs returns the URLs of a stage from its stacks, or from the record if the stacks are
+// unknown. It omits the operator's key if the connection would not be encrypted.
 func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	urls := doctor.URLs{Public: rec.URL, Admin: rec.AdminURL, OperatorKey: string(rec.OperatorKey)}
 	if key := a.Env["VACANCY_OPERATOR_KEY"]; key != "" {
@@ -141,7 +139,7 @@ func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 			urls.FunctionURLs[function.Name] = strings.TrimRight(rawURL, "/")
 		}
 	}
-	// If the stacks are unknown, Edge is false, because the check of the edge needs their outputs.
+	// Edge is false if the stacks are unknown, because the check of the edge needs their outputs.
 	urls.Edge = outputs["EdgeSecret"] != ""
 	publicURL := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
 	urls.Public = strings.TrimRight(cmp.Or(publicURL, urls.Public), "/")
@@ -154,8 +152,8 @@ func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	return urls
 }
 
-// findSettings returns the settings that a stage stores. For a stage of an earlier release, it
-// returns the settings in the record. If both are missing, it returns nil.
+// findSettings returns the settings that a stage stores, or nil. A stage of an earlier release has
+// its settings in the record.
 func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
 	for _, stack := range []string{"functions", "data"} {
 		if settings, err := setting.ParseStored(f.Stacks[stack].Outputs[setting.StoredOutput]); err == nil {
@@ -173,7 +171,7 @@ func (r doctorResult) Print(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "stage %s\n", r.Stage)
 	}
-	sameReason := map[string]int{} // checks that do not apply, grouped by reason
+	sameReason := map[string]int{} // keyed by reason
 	for _, c := range r.Checks {
 		if c.Verdict == doctor.NotApplicable {
 			sameReason[c.Detail]++

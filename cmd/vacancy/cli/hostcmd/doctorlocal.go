@@ -45,7 +45,6 @@ func collectLocalFacts(a *kit.App, ctx context.Context, data string) (doctor.Loc
 	return facts, nil
 }
 
-// examineRunningHost collects the status of a running host and examines its answers to callers.
 func examineRunningHost(a *kit.App, ctx context.Context, facts *doctor.Local, c *admin.Client) error {
 	status, err := admin.GetStatus.Call(ctx, c, op.None{})
 	if err != nil {
@@ -95,7 +94,6 @@ func examineRunningHost(a *kit.App, ctx context.Context, facts *doctor.Local, c 
 	return nil
 }
 
-// collectIssuers fetches the keys of a host's issuers from this machine.
 func collectIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
 	list, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
@@ -112,10 +110,10 @@ func collectIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers docto
 	return issuers
 }
 
-// listExposedFiles lists the files in dir that users other than their owner can read.
+// listExposedFiles lists the files that users other than their owner can read.
 func listExposedFiles(dir string) (exposed []string) {
 	if runtime.GOOS == "windows" {
-		return nil // on Windows, file modes do not say who can read a file
+		return nil // file modes do not say who can read a file
 	}
 	entries, _ := os.ReadDir(dir) // if the directory is unreadable, the data file is reported as missing
 	for _, e := range entries {

@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// logTimeout limits the time for one request to a log.
 const logTimeout = 30 * time.Second
 
 func logCommand(a *kit.App) *cobra.Command {
@@ -33,7 +32,6 @@ what the host published.`,
 	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
 }
 
-// verifyLogFlags contains the flags of the commands that verify a log.
 type verifyLogFlags struct {
 	where                   kit.HostFlags
 	identityName            string
@@ -41,7 +39,6 @@ type verifyLogFlags struct {
 	discardState, allEvents bool
 }
 
-// addVerifyFlags adds the flags of a command that verifies a log.
 func (f *verifyLogFlags) addVerifyFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.sinceFile, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
@@ -98,8 +95,8 @@ The host accepts cosignatures of vacants that are registered there and of witnes
 its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// The identity must exist, because the host does not know new identities and rejects
-			// their signatures.
+			// A new identity is useless, because the host rejects the signatures of identities that
+			// it does not know.
 			self, err := a.ChooseExistingSigner(cmd.Context(), f.identityName)
 			if err != nil {
 				return err
@@ -159,14 +156,14 @@ host's signature is verified.
 	return cmd
 }
 
-// followedLog is a log that a command verifies. The log must continue the checkpoint (a signed root
-// of the log) that an earlier command verified and stored.
+// followedLog is a log that must continue the checkpoint (a signed root) that an earlier command
+// stored.
 type followedLog struct {
 	witness.Follower
 	app          *kit.App
 	url          string
 	checkpoints  witness.Checkpoints
-	previous     []byte // checkpoint that the log must continue
+	previous     []byte
 	allEvents    bool
 	progressLine *kit.ProgressLine
 }
@@ -207,8 +204,7 @@ func newLogClient(a *kit.App, url string) witness.HTTP {
 	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTPTransport(logTimeout), URL: url, Now: a.Now}}
 }
 
-// verifyAndSave verifies the log and stores its checkpoint. If the log is forked, it stores the
-// proof of the fork.
+// verifyAndSave verifies the log and stores its checkpoint, or the proof that the log is forked.
 func (l *followedLog) verifyAndSave(ctx context.Context) (logResult, error) {
 	report, err := l.Verify(ctx, l.previous, l.allEvents)
 	l.progressLine.Clear()

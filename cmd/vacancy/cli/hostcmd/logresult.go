@@ -12,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// checkpointResult is a checkpoint signed by its host.
 type checkpointResult struct {
 	URL       string          `json:"url"`
 	Host      identity.ID     `json:"host_id"`
@@ -20,7 +19,7 @@ type checkpointResult struct {
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
 	Note      string          `json:"note"`
-	Key       string          `json:"verifier_key"` // host's key, for other tools that verify signed notes
+	Key       string          `json:"verifier_key"` // key of the host for other tools
 }
 
 type witnessResult struct {
@@ -44,10 +43,10 @@ type logResult struct {
 	Size      uint64          `json:"tree_size"`
 	Root      string          `json:"root_hash_hex"`
 	Witnesses []witnessResult `json:"cosignatures"`
-	Since     *uint64         `json:"since_size,omitempty"` // size of the checkpoint that the log continues
-	Leaves    uint64          `json:"hashes_verified"`      // number of hashes that result in the signed root
-	Events    uint64          `json:"events_verified"`      // number of events whose signature, hash and position were verified
-	Hidden    uint64          `json:"events_hidden"`        // number of events that are not public
+	Since     *uint64         `json:"since_size,omitempty"` // size of the continued checkpoint
+	Leaves    uint64          `json:"hashes_verified"`
+	Events    uint64          `json:"events_verified"`
+	Hidden    uint64          `json:"events_hidden"` // not public
 
 	report witness.Report
 }
@@ -76,7 +75,7 @@ type cosignResult struct {
 	logResult
 	IdentityName string      `json:"as"`
 	Witness      identity.ID `json:"witness_id"`
-	Cosignatures int         `json:"cosignatures_now"` // number of cosignatures after this one
+	Cosignatures int         `json:"cosignatures_now"`
 }
 
 func (r cosignResult) Print(w io.Writer) {

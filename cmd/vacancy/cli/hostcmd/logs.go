@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// logsFlags selects lines of a local host's log.
 type logsFlags struct {
 	where                           kit.HostFlags
 	follow, onlyFailed, onlyRefused bool
@@ -131,7 +130,7 @@ func PrintEvent(a *kit.App, e *kit.LogEvent) error {
 	return err
 }
 
-// JournalTail is a cloud.LogTail of a local host's journal. All its lines are in the group "host".
+// JournalTail is a cloud.LogTail of a local host's journal.
 type JournalTail struct {
 	*standalone.JournalReader
 	StartTime time.Time

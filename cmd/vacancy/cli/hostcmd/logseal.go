@@ -55,7 +55,6 @@ credentials.`,
 	return cmd
 }
 
-// sealStage runs the stage's checkpointer and fetches the checkpoint that it has signed.
 func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (sealed admin.Sealed, err error) {
 	// A stage without an edge has a separate URL for the registry's function.
 	url, err := host.RequireURL(cmp.Or(host.Record.RegistryURL, host.Record.URL))
@@ -81,7 +80,7 @@ func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (sealed ad
 	if err != nil {
 		return sealed, err
 	}
-	// A cache may return a checkpoint that is older than the first one. The minimum avoids an
+	// A cache may return a checkpoint that is older than the first, so the minimum avoids an
 	// underflow.
 	return admin.Sealed{Host: newCheckpoint.Host, Size: newCheckpoint.Size, Root: newCheckpoint.Root, Added: newCheckpoint.Size - min(oldCheckpoint.Size, newCheckpoint.Size)}, nil
 }

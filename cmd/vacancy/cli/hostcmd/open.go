@@ -47,8 +47,7 @@ over SSH, the address is printed.`,
 	return cmd
 }
 
-// pageURL returns the address of the page of a vacant or a host, after it has checked that the page
-// exists.
+// pageURL returns the address of an existing page of a vacant or a host.
 func pageURL(a *kit.App, ctx context.Context, where kit.HostFlags, args []string) (string, error) {
 	ref := strings.Join(args, "")
 	url, isURL := ref, kit.IsURL(ref)
@@ -92,8 +91,7 @@ func pageURL(a *kit.App, ctx context.Context, where kit.HostFlags, args []string
 	return url, nil
 }
 
-// browserCommand returns the program that opens a URL. It returns nil if the user would not see the
-// page, for example in an SSH session.
+// browserCommand returns the program that opens a URL, or nil if the user would not see the page.
 func browserCommand(env map[string]string) []string {
 	if env["SSH_CONNECTION"] != "" {
 		return nil

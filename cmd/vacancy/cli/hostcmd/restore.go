@@ -100,7 +100,6 @@ func restore(a *kit.App, ctx context.Context, path, data, identityFile, passphra
 	return verifyHost(a, ctx, kit.HostFlags{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
-// backupKey returns the key that decrypts a backup.
 func backupKey(a *kit.App, ctx context.Context, identityFile, passphraseFile string) (age.Identity, error) {
 	if identityFile != "" {
 		f, err := os.Open(identityFile)
@@ -131,9 +130,8 @@ func backupKey(a *kit.App, ctx context.Context, identityFile, passphraseFile str
 	return key, nil
 }
 
-// restoreToDir unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a
-// time. The host refuses messages signed up to this time, because it may have accepted them after
-// the backup.
+// restoreToDir unpacks a backup and raises the floors of its vacants. Messages signed before the
+// floor are refused, because the host may have accepted them after the backup.
 func restoreToDir(a *kit.App, ctx context.Context, dir string, archive io.Reader, noUpgrade bool) (r restoreResult, err error) {
 	backup, err := standalone.Unpack(archive, dir)
 	if err != nil {
@@ -155,9 +153,8 @@ func restoreToDir(a *kit.App, ctx context.Context, dir string, archive io.Reader
 	return r, err
 }
 
-// replaceDataDir renames the restored directory to dir, the data directory. If dir exists, it may
-// contain the only key of another host, so replaceDataDir first renames it and returns its new
-// path.
+// replaceDataDir renames the restored directory to dir. An existing dir may contain the only key of
+// another host, so it is first renamed to previousDir.
 func replaceDataDir(tempDir, dir string) (previousDir string, err error) {
 	if standalone.FileExists(dir) {
 		previousDir = dir + ".before"
@@ -177,18 +174,17 @@ func replaceDataDir(tempDir, dir string) (previousDir string, err error) {
 	return previousDir, durable.SyncDir(filepath.Dir(dir))
 }
 
-// restoreResult describes a restored host.
 type restoreResult struct {
 	Data      string    `json:"data"`
 	CreatedAt time.Time `json:"made"` // time of the backup
 	URL       string    `json:"url"`
-	Vacants   int       `json:"vacants"` // number of open vacants
-	// RefusedUntil is the floor: messages that were signed up to this time are refused.
+	Vacants   int       `json:"vacants"`
+	// Messages that were signed up to RefusedUntil are refused.
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
 	// PreviousDir is the new path of the previous data directory, or "".
 	PreviousDir string `json:"kept,omitempty"`
 
-	callCommand string // example command for a caller
+	callCommand string
 }
 
 func (r restoreResult) Print(w io.Writer) {

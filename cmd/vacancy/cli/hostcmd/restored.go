@@ -76,7 +76,6 @@ tables.`,
 	return cmd
 }
 
-// newRestoredResult returns the result for a remote host: a stage on AWS, or a host with a URL.
 func newRestoredResult(a *kit.App, host *kit.RemoteHost, summary admin.Restored) restoredResult {
 	if host.AWS {
 		return restoredResult{Host: kit.HostAWS, Stage: host.Stage, Vacants: summary.VacantCount, RefusedUntil: summary.LatestFloor, callCommand: a.FormatCommand("call")}
@@ -84,16 +83,15 @@ func newRestoredResult(a *kit.App, host *kit.RemoteHost, summary admin.Restored)
 	return restoredResult{Host: host.Record.URL, Vacants: summary.VacantCount, RefusedUntil: summary.LatestFloor, callCommand: a.FormatCommand("call")}
 }
 
-// restoredResult contains the number of vacants that now refuse messages signed up to RefusedUntil.
 type restoredResult struct {
 	Data    string `json:"data,omitempty"`
-	Host    string `json:"host,omitempty"`  // name or URL that the user typed
-	Stage   string `json:"stage,omitempty"` // stage, if the host is on AWS
+	Host    string `json:"host,omitempty"`
+	Stage   string `json:"stage,omitempty"`
 	Vacants int    `json:"vacants"`
-	// RefusedUntil is the floor: messages that were signed up to this time are refused.
+	// Messages that were signed up to RefusedUntil are refused.
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
 
-	callCommand string // example command for a caller
+	callCommand string
 }
 
 func (r restoredResult) Print(w io.Writer) {

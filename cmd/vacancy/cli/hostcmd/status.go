@@ -53,8 +53,7 @@ become unreadable.`,
 	return cmd
 }
 
-// fetchStatus returns the status of the host that runs on a data directory. If no host is
-// running, the error is serve.ErrNoHost.
+// fetchStatus returns the status of a local host, or serve.ErrNoHost if no host is running.
 func fetchStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
 	c, err := a.DialAdmin(kit.HostFlags{Host: kit.HostLocal, Data: data})
 	if err != nil {
@@ -63,11 +62,10 @@ func fetchStatus(a *kit.App, ctx context.Context, data string) (admin.Status, er
 	return admin.GetStatus.Call(ctx, c, op.None{})
 }
 
-// statusResult is the state of a host when the command ran.
 type statusResult struct {
 	admin.Status
 	now         time.Time
-	callCommand string // example command for a caller
+	callCommand string
 }
 
 func (r statusResult) Print(w io.Writer) {
@@ -78,7 +76,7 @@ func (r statusResult) Print(w io.Writer) {
 	switch {
 	case r.IsLowOnSpace():
 		kit.PrintFields(w, "disk", fmt.Sprintf("%s free: below %s the host refuses write requests from others (429); make room", formatSize(r.FreeBytes), formatSize(r.MinFreeBytes)))
-	case r.FreeBytes >= 0: // otherwise unknown on this system
+	case r.FreeBytes >= 0: // negative if unknown
 		kit.PrintFields(w, "disk", formatSize(r.FreeBytes)+" free")
 	}
 	if !r.RestoredAt.IsZero() {

@@ -75,8 +75,7 @@ It reports every part and exits with 1 if one is broken.`,
 	return cmd
 }
 
-// verifyHistory verifies a history file. It returns nil if the file cannot be opened or is not a
-// history.
+// verifyHistory verifies a history file. It returns nil if the file is not a history.
 func verifyHistory(file string) (*verifyResult, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -101,7 +100,7 @@ type verifyResult struct {
 	ID     string            `json:"vacant_id,omitempty"`
 	OK     bool              `json:"ok"`
 	Parts  []datadir.Finding `json:"parts"`
-	Unread int               `json:"unread,omitempty"` // messages of a history whose text can no longer be read
+	Unread int               `json:"unread,omitempty"` // messages whose text can no longer be read
 }
 
 func (r verifyResult) Print(w io.Writer) {

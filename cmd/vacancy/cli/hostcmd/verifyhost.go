@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/fsck"
 )
 
-// verifyHost checks all stored data of a host, and prints findings as they arrive.
 func verifyHost(a *kit.App, ctx context.Context, where kit.HostFlags, readFlags kit.ReadFlags) error {
 	return a.WithReports(ctx, where, readFlags, func(c *kit.AdminAPI) error {
 		r := &hostReport{App: a, progress: a.ProgressLine()}
@@ -24,16 +23,16 @@ func verifyHost(a *kit.App, ctx context.Context, where kit.HostFlags, readFlags 
 	})
 }
 
-// hostReport prints the findings of a check in progress. If --json is set, the report is one object
-// with one finding per line, followed by the counts.
+// hostReport prints the findings of a check in progress. For --json, printLine writes one object
+// in parts.
 type hostReport struct {
 	*kit.App
 	progress    *kit.ProgressLine
-	hasFindings bool // a finding was printed
+	hasFindings bool
 }
 
-// printLine prints a line of the report. last is true for the line with the counts, which ends the
-// report.
+// printLine prints a line of the report. It returns true for the last line, which contains the
+// counts.
 func (r *hostReport) printLine(l *export.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:

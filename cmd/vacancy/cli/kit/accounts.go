@@ -20,8 +20,8 @@ import (
 // AccountKeyEnv names the environment variable with the key of an account.
 const AccountKeyEnv = snippet.KeyEnv
 
-// WithAccount runs f with a client for the account of tenant. If tenant is "", the client is for the
-// account of the key in $VACANCY_KEY.
+// WithAccount runs f with a client for the account of tenant. If tenant is "", the key in
+// $VACANCY_KEY selects the account.
 func (a *App) WithAccount(ctx context.Context, where HostFlags, tenant string, f func(op.Client, account.Ref) error) error {
 	if tenant != "" {
 		return a.WithAdmin(where, false, func(c *AdminAPI) error {
@@ -57,8 +57,9 @@ func (a *App) WithAccountKey(baseURL string, f func(op.Client) error) error {
 	return err
 }
 
-// WithWorker runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API
-// that manages these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
+// WithWorker runs f with a worker that runs turns on this machine, and with a client of the API
+// that manages the host's vacants. Both act for the account of $VACANCY_KEY, or for the operator if
+// the variable is not set.
 func (a *App) WithWorker(ctx context.Context, where HostFlags, f func(work *workclient.Worker, vacants op.Client) error) error {
 	if a.Env[AccountKeyEnv] == "" {
 		return a.WithAdmin(where, false, func(c *AdminAPI) error {
@@ -102,8 +103,8 @@ func (a *App) newAccountClient(baseURL, key string) (op.Client, error) {
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: baseURL}, nil
 }
 
-// AccountClientFor returns a client for the account of $VACANCY_KEY at the host to which the vacant URL
-// rawURL belongs. The client is nil if the variable is not set or its key is for another host.
+// AccountClientFor returns a client for the account of $VACANCY_KEY at the host of the vacant URL
+// rawURL. The client is nil if the variable is not set or its key is for another host.
 func (a *App) AccountClientFor(ctx context.Context, where HostFlags, rawURL string) (op.Client, error) {
 	key, err := a.AccountKeyFor(ctx, where, rawURL)
 	if err != nil || key == "" {
@@ -112,7 +113,7 @@ func (a *App) AccountClientFor(ctx context.Context, where HostFlags, rawURL stri
 	baseURL := VacantHostURL(rawURL)
 	if chosenHost, err := a.FindRemoteHost(where); err != nil {
 		return nil, err
-	} else if chosenHost != nil { // the accounts may have a separate URL
+	} else if chosenHost != nil {
 		if baseURL, err = a.GatewayURL(ctx, where); err != nil {
 			return nil, err
 		}
@@ -153,8 +154,8 @@ func (a *App) AgentURL(ctx context.Context, where HostFlags) (string, error) {
 	return host.RequireURL(host.Record.URL)
 }
 
-// AccountKeyFor returns the key in $VACANCY_KEY if rawURL belongs to the host that the user chose or,
-// if the user chose none, to this machine. Otherwise it returns "", because another host could misuse the key.
+// AccountKeyFor returns the key in $VACANCY_KEY if rawURL belongs to the host that the user chose,
+// by default this machine. Otherwise it returns "", because another host could misuse the key.
 func (a *App) AccountKeyFor(ctx context.Context, where HostFlags, rawURL string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {
@@ -183,8 +184,8 @@ func (a *App) AccountKeyFor(ctx context.Context, where HostFlags, rawURL string)
 	return key, nil
 }
 
-// ParseSpendingLimit parses a flag that limits spending. If the flag was not given, it returns 0, which means no limit.
-// It therefore refuses a limit of 0 that the user typed.
+// ParseSpendingLimit parses a flag that limits spending. It returns 0 for no limit if the flag was
+// not given, so it refuses a limit of 0 that the user typed.
 func ParseSpendingLimit(isSet func(string) bool, flag, text string) (money.Amount, error) {
 	if !isSet(flag) {
 		return 0, nil

@@ -17,14 +17,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// AdminAPI is a client of the admin API of a remote host, or of the host in a data directory. If no
-// host runs in the data directory, this process serves the admin API from the data file.
+// AdminAPI is a client of the admin API of a remote host or a host in a data directory.
 type AdminAPI struct {
 	admin.Client
-	Remote *RemoteHost // nil for a data directory
+	Remote *RemoteHost
 	close  func() error
-	// InProcess is true if no host runs in the data directory, so that this process serves the
-	// admin API. Vacants then do not answer calls.
+	// InProcess is true if this process serves the admin API because no host runs in the data
+	// directory. Vacants then do not answer calls.
 	InProcess bool
 }
 
@@ -45,8 +44,8 @@ func (c *AdminAPI) ShowVacant(ctx context.Context, vacant string) (admin.Vacant,
 	return admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: vacant})
 }
 
-// DialAdmin returns the admin API of a remote host, or of the host that runs in the data
-// directory. If no host runs in that directory, the error is serve.ErrNoHost.
+// DialAdmin returns the admin API of a remote host or of a running local host. If no host runs in
+// the data directory, the error is serve.ErrNoHost.
 func (a *App) DialAdmin(where HostFlags) (*AdminAPI, error) {
 	noClose := func() error { return nil }
 	host, err := a.FindRemoteHost(where)
@@ -68,9 +67,8 @@ func (a *App) DialAdmin(where HostFlags) (*AdminAPI, error) {
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, noClose, false}, err
 }
 
-// openAdmin finds the admin API of a host. If createIfMissing is true, the first request that
-// stores something creates a missing host. Otherwise a missing host is an error, because --data may
-// be mistyped.
+// openAdmin finds the admin API of a host. Unless createIfMissing is true, a missing host is an
+// error, because --data may be mistyped.
 func (a *App) openAdmin(where HostFlags, createIfMissing bool) (*AdminAPI, error) {
 	c, err := a.DialAdmin(where)
 	if !errors.Is(err, serve.ErrNoHost) {
@@ -132,9 +130,8 @@ func addKeyHint(host *RemoteHost, err error) error {
 	return WithHint(err, "vacancy keys rotate-operator --stage %s", host.Stage)
 }
 
-// WithReports runs f with a client for the reports of the commands verify and chain. For a data
-// directory, the admin API serves these reports. For a remote host, this process creates them from
-// the host's export pages or, on AWS, from its tables. On AWS, --read-units limits the read rate.
+// WithReports runs f with a client for the reports of the commands verify and chain. This process
+// creates the reports of a remote host.
 func (a *App) WithReports(ctx context.Context, where HostFlags, readFlags ReadFlags, f func(*AdminAPI) error) (err error) {
 	host, err := a.FindRemoteHost(where)
 	if err != nil {

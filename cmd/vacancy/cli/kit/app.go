@@ -1,12 +1,9 @@
-// Package kit is shared by the commands of vacancy. It contains the state of a run and its output,
-// the selection of a host by --host, --stage and --data, the user's identities, the host's admin
-// API, the user's stages on AWS, human-readable logs, and a builder for commands that call one
-// operation.
+// Package kit is shared by the commands of vacancy. [App] is the state of a run: its output, the
+// host that --host, --stage and --data choose, and the user's identities. [AdminAPI] calls a host's
+// admin API, and [Operation] builds a command that calls one operation.
 //
-// Standard output carries only the result (with --json exactly one object). Prompts, logs and
-// errors go to standard error (with --json the error is one object). Colours go only to terminals
-// (paint.go), and text from others cannot control a terminal (screen.go). Two runs in one process
-// share no state, so tests can run commands in process.
+// Standard output carries only the result; prompts, logs and errors go to standard error. Two runs
+// in one process share no state, so tests can run commands in process.
 package kit
 
 import (
@@ -35,32 +32,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// App is the state that all commands of one run share.
+// App is the state of one run.
 type App struct {
 	In *bufio.Reader
-	// CallText is the text of a call that was read from In. It is nil until the text has been read.
+	// CallText is the text of a call from In. It is nil before the text is read.
 	CallText *string
 	Out      io.Writer
 	Err      io.Writer
 	Env      map[string]string
-	// envList is Env in the form of os.Environ, for other programs.
-	envList []string
-	Now     func() time.Time
-	Rand    io.Reader
-	Piped   bool // standard input is a file or a pipe
-	JSON    bool // --json: each result and each error is one object
-	// rootCAs contains the system's certificate authorities and the certificates of --ca or
-	// $VACANCY_CA. If neither is set, rootCAs is nil, and clients use the system's authorities.
+	envList  []string
+	Now      func() time.Time
+	Rand     io.Reader
+	Piped    bool // standard input is a file or a pipe
+	JSON     bool
+	// rootCAs contains the system's authorities and the certificates of --ca or $VACANCY_CA. If
+	// rootCAs is nil, clients use the system's authorities.
 	rootCAs *x509.CertPool
-	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
-	// without --log. If it is logJSON, every line on standard error is JSON.
+	// logForm is the value of --log: logHuman or logJSON, or "" in a command without --log.
 	logForm string
 
-	startCommand   string         // command that starts this program, for example "go run ./cmd/vacancy"
-	args           []string       // command line without the program
-	currentCommand *cobra.Command // command of this run; nil until the command line is parsed
+	startCommand   string // for example "go run ./cmd/vacancy"
+	args           []string
+	currentCommand *cobra.Command
 
-	pendingLine chan inputLine // receives the next line for AskLine; nil if no read is in progress
+	pendingLine chan inputLine // nil if no read is in progress
 
 	Seams Seams
 }
@@ -92,13 +87,11 @@ func (s Seams) Run(ctx context.Context, root func(*App) *cobra.Command, args []s
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A command may hang after the first interrupt. Restore the default effect of signals, so that
-	// a second interrupt ends the process.
+	// Restore the default effect of signals, so that a second interrupt ends a command that hangs.
 	context.AfterFunc(ctx, stop)
 	a := &App{Piped: true, In: bufio.NewReader(&bomReader{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if f, ok := stdin.(*os.File); ok {
 		info, err := f.Stat()
-		// A pipe or file is neither a terminal nor the null device.
 		a.Piped = err == nil && info.Mode()&os.ModeCharDevice == 0
 	}
 	for _, kv := range env {
@@ -164,7 +157,6 @@ func (a *App) CheckSubcommand(cmd *cobra.Command, args []string) error {
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
-// flagSynonyms maps flag names of other programs to the equivalent flags of this program.
 var flagSynonyms = []struct {
 	words       []string
 	flag, value string
@@ -173,8 +165,6 @@ var flagSynonyms = []struct {
 	{[]string{"listen", "addr", "address", "bind"}, "port", "PORT"},
 }
 
-// FlagError returns the error for an invalid flag. For an unknown flag it suggests a similar known
-// flag. If the flag seems to be a message, it suggests writing -- before the message.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	flagErr := problem.Wrap(problem.Usage, nil, "%s", err)
@@ -208,7 +198,6 @@ func (a *App) IdentityDir() (*datadir.Dir, error) {
 	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.Now, Rand: a.Rand}, nil
 }
 
-// VacancyHome returns $VACANCY_HOME, by default .vacancy in the user's home directory.
 func (a *App) VacancyHome() (string, error) {
 	if dir := a.Env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)

@@ -21,11 +21,10 @@ func (a *App) AskToConfirm(ctx context.Context, question, word string) error {
 }
 
 // AskLine prints a question on standard error and returns the trimmed answer, or "" at the end of
-// the input. If ctx ends first, AskLine returns an error, but the read from the terminal continues.
-// The next call of AskLine then returns the line of this read.
+// the input. If ctx ends first, the read continues, and the next call of AskLine returns its line.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
-	if a.pendingLine == nil { // otherwise the read of an interrupted question is still in progress
+	if a.pendingLine == nil {
 		a.pendingLine = make(chan inputLine, 1)
 		go func(lines chan<- inputLine) {
 			s, err := a.In.ReadString('\n')
@@ -45,7 +44,6 @@ func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	}
 }
 
-// inputLine is the result of reading a line from standard input.
 type inputLine struct {
 	text string
 	err  error

@@ -18,12 +18,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// awsProgram is the name of this program with the AWS SDK: cmd/vacancy-aws.
+// awsProgram is the program with the AWS SDK, cmd/vacancy-aws.
 const awsProgram = "vacancy-aws"
 
-// errNeedsAWS is the error of a command that needs AWS in a program without the AWS SDK. Run then
-// replaces the program by awsProgram, with the same arguments. A command must therefore return
-// errNeedsAWS before it reads or changes anything.
+// errNeedsAWS makes App.Run replace this program by awsProgram, which runs the command again. A
+// command must therefore return errNeedsAWS before it reads or changes anything.
 var errNeedsAWS = errors.New("this program has no AWS SDK")
 
 func (a *App) RequireAWS() error {
@@ -33,9 +32,7 @@ func (a *App) RequireAWS() error {
 	return checkSameBuild(a.Env[buildIDEnv], BuildID())
 }
 
-// CheckRegion returns an error if neither the environment nor the stage's record names a Region and
-// no AWS config file exists. In a program with the AWS SDK, it returns nil. It saves the build of
-// awsProgram, which would report the same error.
+// CheckRegion returns an error if no AWS Region is configured, before awsProgram is built.
 func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil
@@ -54,8 +51,7 @@ func (a *App) CheckRegion(stageName string) error {
 	return WithHint(err, "export AWS_REGION=us-east-1, and credentials as for the AWS CLI; then vacancy doctor --host aws")
 }
 
-// OpenCloud opens an AWS account. A command that does other work first must call RequireAWS before
-// that work.
+// OpenCloud opens an AWS account. A command must call RequireAWS before other work.
 func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error) {
 	if err := a.RequireAWS(); err != nil {
 		return nil, err
@@ -67,9 +63,8 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	return c, nil
 }
 
-// replaceWithAWSProgram replaces this process by awsProgram: the program next to this one, or one
-// built from the checkout that contains the working directory. After a success, the function does
-// not return. If the system cannot replace a process, it runs awsProgram and returns its exit code.
+// replaceWithAWSProgram replaces this process by awsProgram. It returns only after an error, or
+// with an exit code on a system that cannot replace a process.
 func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, error) {
 	name := awsProgram
 	if runtime.GOOS == "windows" {
@@ -93,12 +88,10 @@ func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, er
 	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), buildIDEnv+"="+BuildID(), programEnv+"="+a.startCommand))
 }
 
-// buildIDEnv names the variable with the commit or release of the replaced program. awsProgram
-// compares it with its own build.
+// buildIDEnv names the variable that tells awsProgram the build of the program that it replaces.
 const buildIDEnv = "VACANCY_BUILT"
 
 func checkSameBuild(replacedBuild, ownBuild string) error {
-	// An unknown build cannot be compared, so it is accepted.
 	if replacedBuild == "" || ownBuild == "" || replacedBuild == ownBuild {
 		return nil
 	}
@@ -112,7 +105,7 @@ func (a *App) buildAWSProgram(ctx context.Context, checkoutDir, name string) (pa
 		return "", err
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(checkoutDir)) // Write never fails
+	_, _ = h.Write([]byte(checkoutDir))
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
 	if !standalone.FileExists(path) {
 		a.PrintNote("building %s, for the commands for AWS; the first time takes a minute", awsProgram)

@@ -28,8 +28,8 @@ func AddCAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// PrepareCommand records the command of this run. If the command has the flag --ca, it also loads
-// the certificates from the file in the flag or in $VACANCY_CA.
+// PrepareCommand records the command of this run, and loads the certificates of --ca or $VACANCY_CA
+// if the command has this flag.
 func (a *App) PrepareCommand(cmd *cobra.Command) error {
 	a.currentCommand = cmd
 	f := cmd.Flags().Lookup(caFlag)
@@ -46,7 +46,7 @@ func (a *App) PrepareCommand(cmd *cobra.Command) error {
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
-		roots = x509.NewCertPool() // this machine has no pool
+		roots = x509.NewCertPool()
 	}
 	if err := addCertificates(roots, name, path); err != nil {
 		return err
@@ -65,7 +65,7 @@ func addCertificates(roots *x509.CertPool, source, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s: there is no file %s", source, path)
 	case errors.As(err, &pathErr):
-		return usageError("%s", pathErr.Err) // the error without the path, which the message has already
+		return usageError("%s", pathErr.Err) // the message already has the path
 	case err != nil:
 		return usageError("%s", err)
 	}

@@ -25,8 +25,7 @@ func (a *App) NewDispatcher(self Signer, transport *dispatch.HTTP, timeout time.
 }
 
 // WarnIfVacantChanged warns if the address of a target led to another vacant in an earlier call. It
-// returns the id of the earlier vacant, or nil. It stores the addresses in the user's directory. If
-// the directory cannot be read or written, it does not warn.
+// returns the id of that vacant, or nil if it does not warn.
 func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *identity.ID {
 	dir, err := a.VacancyHome()
 	if err != nil {
@@ -45,9 +44,8 @@ func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *ident
 	return &previousID
 }
 
-// ChooseDemoSigner returns the identity that signs the first call of a new host. It works like
-// App.ChooseSigner, but if there are several identities and none is the default, it chooses one
-// instead of failing.
+// ChooseDemoSigner works like App.ChooseSigner, but chooses an identity if there are several and
+// none is the default.
 func (a *App) ChooseDemoSigner(ctx context.Context) (Signer, error) {
 	dir, err := a.IdentityDir()
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/opensearch"
 )
 
-// Environment variables for the credentials of an OpenSearch cluster. The password is not an
-// argument, because every user of the machine can see arguments.
+// The credentials of an OpenSearch cluster are not arguments, because every user of the machine can
+// see arguments.
 const (
 	clusterUserEnv     = "VACANCY_OPENSEARCH_USER"
 	clusterPasswordEnv = "VACANCY_OPENSEARCH_PASSWORD"
@@ -23,7 +23,7 @@ func AddClusterFlag(flags *pflag.FlagSet, cluster *string) {
 
 func (a *App) OpenClusterIndex(ctx context.Context, clusterURL string) (*opensearch.Index, error) {
 	cfg := opensearch.Config{URL: clusterURL, Username: a.Env[clusterUserEnv], Password: a.Env[clusterPasswordEnv]}
-	// The path names the index. If it is empty, the adapter uses its default.
+	// An empty path selects the default index of the adapter.
 	if endpoint, err := url.Parse(clusterURL); err == nil && endpoint.Path != "" {
 		cfg.Name = strings.Trim(endpoint.Path, "/")
 		endpoint.Path, endpoint.RawPath = "", ""

@@ -4,4 +4,4 @@ package kit
 
 import "os"
 
-func columnsOf(*os.File) int { return 0 } // the width of a terminal is unknown on this system
+func columnsOf(*os.File) int { return 0 } // 0 means that the width is unknown

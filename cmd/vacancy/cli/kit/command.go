@@ -9,14 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Group contains the commands of a package, which the help lists under one title.
+// Group contains the commands that the help lists under one title.
 type Group struct {
-	Topic    string // "vacancy help TOPIC" shows only these commands
+	Topic    string
 	Title    string
 	Commands func(*App) []*cobra.Command
 }
 
-// ParentCommand makes cmd the parent of commands. If the user names no subcommand, cmd prints its help.
 func (a *App) ParentCommand(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = a.CheckSubcommand
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
@@ -24,8 +23,6 @@ func (a *App) ParentCommand(cmd *cobra.Command, commands ...*cobra.Command) *cob
 	return cmd
 }
 
-// SetArgumentChecks sets the argument check of each command that has none. The check allows the
-// arguments in the command's usage line.
 func SetArgumentChecks(commands ...*cobra.Command) {
 	for _, cmd := range commands {
 		if cmd.Args == nil && cmd.Runnable() {
@@ -36,9 +33,8 @@ func SetArgumentChecks(commands ...*cobra.Command) {
 	}
 }
 
-// countArguments returns how many arguments a usage line allows. NAME is required, [NAME] is
-// optional, and NAME... may be repeated. maxArgs is -1 if there is no limit. The count ends at the
-// first flag or shell redirection.
+// countArguments returns how many arguments a usage line allows. maxArgs is -1 if there is no
+// limit.
 func countArguments(use string) (minArgs, maxArgs int) {
 	for _, word := range strings.Fields(use)[1:] {
 		if strings.HasPrefix(word, "--") || word == "<" {
@@ -66,13 +62,11 @@ func OptionalArgument(args []string) string {
 	return args[0]
 }
 
-// ArgumentCheck returns a check of the number of arguments. If maxArgs < 0, the number is
-// unlimited. The error's hint is the usage line.
+// ArgumentCheck returns a check of the number of arguments. The number is unlimited if maxArgs < 0.
 func ArgumentCheck(minArgs, maxArgs int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		// Refuse a URL where the usage line expects the name of an object on the operator's own
-		// host, and for commands without arguments. The URL may belong to another host, for which
-		// only the operator of that host can run the command.
+		// Refuse a URL if the command expects an object of the operator's own host. The URL may
+		// belong to another operator's host.
 		usageWords := strings.Fields(cmd.Use)[1:]
 		_, usageMax := countArguments(cmd.Use)
 		for i, arg := range args {

@@ -14,7 +14,6 @@ func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 // FormatTime formats a time for people in UTC, the time zone of budgets and text keys.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// Plural formats a number with its noun, which ends with s for every number but 1.
 func Plural[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -29,15 +28,13 @@ func Truncate(s string, n int) string {
 	return s
 }
 
-// MaxShownText and MaxShownCause limit the printed characters of a message and of a failure's
-// cause.
+// MaxShownText and MaxShownCause limit the characters of a message and of a failure's cause.
 const (
 	MaxShownText  = 160
 	MaxShownCause = 1200
 )
 
-// OmittedToolLines returns lines about the tools that are not offered to an agent: one line for
-// each reason, with the change that would make the tools available.
+// OmittedToolLines returns a line for each reason why tools are not offered to an agent.
 func OmittedToolLines(l call.OmittedTools) (lines []string) {
 	type group struct{ reason, change string }
 	var groups []group

@@ -13,9 +13,8 @@ import (
 // Handout tells callers without an identity how to call a vacant.
 type Handout = snippet.Handout
 
-// HandoutOf returns the handout of a vacant, or the zero Handout if the vacant cannot be called.
-// The vacant's data may come from an untrusted host, so the handout contains only the vacant's id,
-// its name if the name is valid, and the quoted URL of its host.
+// HandoutOf returns the handout of a vacant, or the zero Handout if the vacant cannot be called. It
+// uses only checked or quoted data, because v may come from an untrusted host.
 func HandoutOf(v *admin.Vacant) Handout {
 	hostURL := endpointHostURL(v)
 	if hostURL == "" || v.Closed || v.DeletedAt != "" || v.State.IsRetired() {
@@ -31,8 +30,8 @@ func HandoutOf(v *admin.Vacant) Handout {
 	return snippet.NewHandout(hostURL, v.Name, v.ID, keyUse, v.KeylessAccess == string(vacants.KeylessOff))
 }
 
-// HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that the user
-// typed. The handout has the host of that URL, even if the card names another host.
+// HandoutOfCard returns the handout of the vacant whose card was fetched at rawURL. The handout has
+// the host of rawURL, even if the card names another host.
 func HandoutOfCard(rawURL string, c *agents.Card) Handout {
 	_, name, _ := strings.Cut(strings.TrimRight(rawURL, "/"), "/v/")
 	return snippet.HandoutForCard(VacantHostURL(rawURL), name, c)

@@ -20,15 +20,12 @@ type HintedError struct {
 
 func (h *HintedError) Unwrap() error { return h.error }
 
-// WithHint adds a hint to err. Most hints are a command, and a comma, a colon or a # may begin a
-// remark after the command. If a hint begins with a command, App.Hint adds the host and identity
-// flags of this run to the commands in the hint.
+// WithHint adds a hint, usually a command, to err. A remark after the command must begin with a
+// comma, a colon or a #.
 func WithHint(err error, format string, args ...any) error {
 	return &HintedError{err, fmt.Sprintf(format, args...)}
 }
 
-// commandInHint matches a command in a hint. The match ends before a comment, a shell operator, or
-// punctuation at the end of a word.
 var commandInHint = regexp.MustCompile(`(?:^|[\s(])` + programName + `(?: (?:[,:;]*(?:[^\s'"\\,:;)<#&|]|'[^']*'|"(?:\\.|[^"\\])*"|\\.))+)+`)
 
 func (a *App) Hint(err error) string {
@@ -47,10 +44,9 @@ func (a *App) Hint(err error) string {
 	isForUser := leadingCommand.MatchString(hint)
 	return commandInHint.ReplaceAllStringFunc(hint, func(text string) string {
 		prefix, words, _ := strings.Cut(text, programName+" ")
-		// Find returns the root for an unknown command.
 		cmd, _, _ := a.currentCommand.Root().Find(strings.Fields(words))
 		if !cmd.HasParent() && !strings.HasPrefix(words, "-") {
-			return text // not a command
+			return text
 		}
 		if isForUser && !strings.ContainsAny(words, "[]") && !strings.Contains(words, "--help") {
 			words += repeatTypedFlags(a.currentCommand, cmd, words)
@@ -59,13 +55,11 @@ func (a *App) Hint(err error) string {
 	})
 }
 
-// leadingCommand matches a hint that begins with a command. Such a hint is for the user of this
-// run. The commands in other hints are for another person, such as the operator.
+// leadingCommand matches a hint for the user of this run. Hints for other persons, such as the
+// operator, do not begin with a command.
 var leadingCommand = regexp.MustCompile(`^([A-Z_]+=\S+ |env -u \S+ )*` + programName + ` `)
 
-// repeatTypedFlags returns the host, identity and certificate flags that the user typed for the
-// running command and that the hinted command also has. It omits flags that line contains or
-// replaces.
+// repeatTypedFlags returns the user's flags that a hinted command should repeat, such as --host.
 func repeatTypedFlags(runningCmd, hintedCmd *cobra.Command, line string) (flags string) {
 	hasFlag := func(name string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(word string) bool {

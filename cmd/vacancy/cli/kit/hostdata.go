@@ -16,7 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// DefaultListen is the default address of a local host.
 const DefaultListen = "127.0.0.1:8080"
 
 func AddDataFlag(fs *pflag.FlagSet, p *string) {
@@ -35,9 +34,8 @@ func NewHostConfig(dir string) standalone.Config {
 	return standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)}
 }
 
-// OpenHost opens the host of a data directory in which no host runs. It creates a missing
-// directory. It refuses data of an earlier program, because only the start of a host and a restore
-// upgrade data.
+// OpenHost opens a data directory in which no host runs, and creates a missing directory. It
+// refuses data of an earlier version, because only the start of a host and a restore upgrade data.
 func (a *App) OpenHost(dir string) (*standalone.Host, error) {
 	c := NewHostConfig(dir)
 	c.NoUpgrade = true
@@ -48,12 +46,10 @@ func AddNoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
 	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy instead of upgrading them")
 }
 
-// OpenHostWith opens a host with the app's clock, randomness and seams. It shows the progress of a
-// data upgrade.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	progress := a.ProgressLine()
 	var mu sync.Mutex
-	var nextShown time.Time // time of the next progress line
+	var nextShown time.Time
 	c.OnUpgrade = func(u standalone.UpgradeProgress) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -85,5 +81,4 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 	return host, err
 }
 
-// upgradeProgressDelay is the time before an upgrade shows its progress.
 const upgradeProgressDelay = time.Second

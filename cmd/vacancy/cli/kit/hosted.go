@@ -17,7 +17,7 @@ import (
 )
 
 // FindHostedTarget finds a vacant by its name or id on the chosen host. If the vacant does not
-// exist, it returns nil and an error of kind NotFound.
+// exist, the error has kind NotFound.
 func (a *App) FindHostedTarget(ctx context.Context, transport dispatch.Getter, ref string, where HostFlags) (*dispatch.Target, error) {
 	host, err := a.FindRemoteHost(where)
 	if err != nil {
@@ -47,16 +47,15 @@ func (a *App) FindHostedTarget(ctx context.Context, transport dispatch.Getter, r
 	}
 	t, err := fetchAdminTarget(ctx, local, ref)
 	if problem.Is(err, problem.NotFound) {
-		dir, _ := a.DataDir(where.Data) // cannot fail, because DialAdmin has already determined the directory
+		dir, _ := a.DataDir(where.Data)
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host in %s has no vacant of that name", ref, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
 	return t, err
 }
 
-// findRemoteTarget finds a vacant of a remote host through its public card. If the card is missing
-// and the operator's key is known, it asks the admin API, which also finds closed children. The
-// target has the host's URL, even if its card names another URL.
+// findRemoteTarget finds a vacant through its public card. Closed children have no public card, so
+// an operator's run then asks the admin API.
 func (a *App) findRemoteTarget(ctx context.Context, transport dispatch.Getter, ref string, host *RemoteHost) (*dispatch.Target, error) {
 	publicURL, err := host.RequireURL(host.Record.URL)
 	if err != nil {
@@ -80,8 +79,8 @@ func (a *App) findRemoteTarget(ctx context.Context, transport dispatch.Getter, r
 	return t, err
 }
 
-// PublicVacantURL returns the public URL of a vacant that the user named by its URL, or by its name
-// or id on a host that the user does not operate. ok is false for vacants of the user's own hosts.
+// PublicVacantURL returns the public URL of a vacant on a host that the user does not operate. ok
+// is false for vacants of the user's own hosts.
 func (a *App) PublicVacantURL(where HostFlags, ref string) (url string, ok bool) {
 	if IsURL(ref) {
 		return ref, true

@@ -14,13 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Values of --host that are not URLs.
 const (
 	HostLocal = "local"
 	HostAWS   = "aws"
 )
 
-// HostFlags contains the flags that choose a host.
 type HostFlags struct {
 	Host, Stage, Data string
 }
@@ -32,16 +30,15 @@ func AddHostFlags(fs *pflag.FlagSet, where *HostFlags) {
 	AddDataFlag(fs, &where.Data)
 }
 
-// AddMachineFlags adds --host, --stage and --data to a command that supports only this machine and
-// stages on AWS.
+// AddMachineFlags adds the host flags of a command that does not support hosts by URL.
 func AddMachineFlags(fs *pflag.FlagSet, where *HostFlags) {
 	fs.StringVar(&where.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
 	fs.StringVar(&where.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
 	AddDataFlag(fs, &where.Data)
 }
 
-// IsAWS reports whether the flags choose a stage on AWS instead of this machine. It returns an
-// error if they choose another host.
+// IsAWS reports whether the flags choose a stage on AWS instead of this machine. Any other host is
+// an error.
 func (f HostFlags) IsAWS(a *App) (bool, error) {
 	host, err := a.FindRemoteHost(f)
 	switch {
@@ -58,12 +55,12 @@ func (f HostFlags) IsAWS(a *App) (bool, error) {
 // RemoteHost is a host that is not in a local data directory.
 type RemoteHost struct {
 	AWS    bool
-	Stage  string       // name of the stage, if the host is a known stage
-	Record stage.Record // URLs of its handlers, and the operator's key if it is known
-	// envKey is the key in the environment, which is sent to any host that the user chooses. The key
+	Stage  string
+	Record stage.Record
+	// envKey is the key in the environment. It is sent to any host that the user chooses; the key
 	// in Record is sent only to the URLs in Record.
 	envKey stage.Key
-	// isAccountKey is true if envKey is the key of an account and not of the operator.
+	// isAccountKey is true if envKey belongs to an account and not to the operator.
 	isAccountKey bool
 }
 
@@ -81,8 +78,7 @@ func DataArg(data string) string {
 
 func ShellWord(s string) string { return snippet.ShellWord(s) }
 
-// FindRemoteHost returns the remote host that the flags choose, or nil if they choose a data
-// directory.
+// FindRemoteHost returns the remote host that the flags choose, or nil for a data directory.
 func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 	host := cmp.Or(where.Host, a.Env["VACANCY_HOST"])
 	if host == "" || host == HostLocal {
@@ -107,7 +103,7 @@ func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 		if err != nil {
 			return nil, err
 		}
-		record, err := records.Read(name) // a missing record is an error only when it is needed
+		record, err := records.Read(name)
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			return nil, err
 		}
@@ -131,8 +127,6 @@ func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 	return &RemoteHost{Stage: record.Stage, Record: record, envKey: envKey}, err
 }
 
-// RequireURL returns url unless it is empty. If url is empty, the returned error says why the
-// host's record lacks it.
 func (h *RemoteHost) RequireURL(url string) (string, error) {
 	if url != "" {
 		return url, nil
@@ -167,7 +161,6 @@ func (h *RemoteHost) operatorAccess(rawURL string) (string, stage.Key, error) {
 	return rawURL, key, nil
 }
 
-// callerCommands names the commands for callers of another person's host.
 const callerCommands = "vacancy card URL, call URL, snippet URL, receipt URL and search --registry URL, which are for callers; with a key of an account in $" + AccountKeyEnv + " also account show and usage, with --host URL"
 
 func IsUnencrypted(u *url.URL) bool {
@@ -185,8 +178,8 @@ func parseHostURL(s string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-// ParseOperatorKey parses the operator's key in the environment. Its errors do not quote the value,
-// because the value may be most of a key.
+// ParseOperatorKey parses the operator's key. Its errors do not quote the value, because the value
+// may be most of a key.
 func ParseOperatorKey(s string) (stage.Key, error) {
 	s = strings.TrimSpace(s)
 	if strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != "" || len(s) > 200 {

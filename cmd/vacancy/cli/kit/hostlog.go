@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Values of --log.
 const (
 	logHuman = "human"
 	logJSON  = "json"
@@ -28,17 +27,16 @@ func (a *App) AddLogFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
 }
 
-// hostLog is the log of a local host. It writes to standard error and to the journal of the data
-// directory.
+// hostLog writes to standard error and to the journal in the data directory.
 type hostLog struct {
 	*slog.Logger
 	journal *standalone.Journal
-	human   *humanLog // nil if standard error gets JSON
+	human   *humanLog
 	names   *nameCache
 }
 
-// NewLogHandler returns a log handler that writes to standard error. Unless --log or --json selects
-// JSON, it also returns the handler as a humanLog.
+// NewLogHandler returns a handler that writes to standard error. human is nil if --log or --json
+// selects JSON.
 func (a *App) NewLogHandler() (handler slog.Handler, human *humanLog, err error) {
 	switch a.logForm {
 	case "", logHuman, logJSON:
@@ -102,17 +100,16 @@ func (a *App) StderrLogger() *slog.Logger {
 	return slog.New(newHumanLog(a.Terminal(a.Err)))
 }
 
-// adminMessage is the log message of an operator's change, which may create or rename a vacant.
+// adminMessage is the log message of an operator's change, such as a new name.
 const adminMessage = "admin"
 
-// Fields of a call's log line in addition to the fields that handlers write.
 const (
 	FieldPair   = "pair"
-	fieldCaller = "caller" // caller's name, if the caller is an identity of the user or a vacant of this host
-	FieldVacant = "vacant" // vacant's name
+	fieldCaller = "caller" // only for an identity of the user or a vacant of this host
+	FieldVacant = "vacant"
 )
 
-// nameHandler is a slog.Handler that adds names to the lines of calls.
+// nameHandler is a slog.Handler that adds the names of callers and vacants to the lines of calls.
 type nameHandler struct {
 	names    *nameCache
 	handlers []slog.Handler
@@ -174,27 +171,23 @@ func (n *nameHandler) WithGroup(name string) slog.Handler {
 
 // nameCache maps short ids to the names of the user's identities and of a host's vacants.
 type nameCache struct {
-	now        func() time.Time
-	identities func() map[string]string
-	// statIdentities returns when an identity was last created or removed.
+	now            func() time.Time
+	identities     func() map[string]string
 	statIdentities func() time.Time
 
 	mu                sync.Mutex
-	vacants           func() map[string]string // lists the vacants; nil until SetVacants
-	identityNames     map[string]string        // names of identities by short id
-	identitiesModTime time.Time                // result of statIdentities at the last read of identities
-	lastStat          time.Time                // time of the last call of statIdentities
-	vacantNames       map[string]string        // names of the host's vacants by short id
-	lastRead          time.Time                // time of the last read of all names
-	minReadPause      time.Duration            // minimum time between two reads for unknown vacants
+	vacants           func() map[string]string // nil until SetVacants
+	identityNames     map[string]string        // keyed by short id
+	identitiesModTime time.Time
+	lastStat          time.Time
+	vacantNames       map[string]string // keyed by short id
+	lastRead          time.Time
+	minReadPause      time.Duration
 }
 
-// Names are read again after maxNameAge, and when a line has an unknown vacant. A call with an
-// unknown vacant waits for the read, and strangers can cause many such calls. Reads for unknown
-// vacants are therefore at least minReadInterval apart, and take at most 1/readTimeShare of the
-// time. An unknown caller causes a stat of the identity directory, at most once per
-// minStatInterval. expire has no effect if the pause after the last read is longer than
-// maxExpiredPause.
+// A call with an unknown vacant waits until the names are read again, and strangers can cause many
+// such calls. Reads for unknown vacants are therefore at least minReadInterval apart, and take at
+// most 1/readTimeShare of the time.
 const (
 	minStatInterval = 20 * time.Millisecond
 	minReadInterval = 200 * time.Millisecond
@@ -220,8 +213,8 @@ func (a *App) newNameCache() *nameCache {
 	}}
 }
 
-// expire makes the next line of a call read the names again. It has no effect if the last read for
-// an unknown vacant took more than 20 ms, because calls wait for such reads.
+// expire makes the next call read the names again, unless a read is so slow that calls must not
+// wait for it.
 func (k *nameCache) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,7 +234,6 @@ func (k *nameCache) findNames(callerID, vacantID string) (caller, vacant string)
 		k.identityNames, k.vacantNames = k.readNames()
 		k.minReadPause = readTimeShare * k.now().Sub(k.lastRead)
 	case age >= maxNameAge:
-		// A call does not wait for this read.
 		k.lastRead = k.now()
 		go func() {
 			identityNames, vacantNames := k.readNames()
@@ -252,8 +244,7 @@ func (k *nameCache) findNames(callerID, vacantID string) (caller, vacant string)
 	}
 	if caller = cmp.Or(k.identityNames[callerID], k.vacantNames[callerID]); caller == "" && callerID != "" && time.Since(k.lastStat) >= minStatInterval {
 		k.lastStat = time.Now()
-		// The caller may be an identity that was just created. Strangers call often, so identities
-		// are read again only if their directory has changed.
+		// The identity may have just been created. The stat avoids a read for every stranger.
 		if modTime := k.statIdentities(); !modTime.Equal(k.identitiesModTime) {
 			k.identityNames, k.identitiesModTime = k.identities(), modTime
 			caller = k.identityNames[callerID]

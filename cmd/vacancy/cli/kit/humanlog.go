@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// LogEvent is one line of a host's log.
 type LogEvent struct {
 	Time    time.Time
 	level   string
@@ -82,8 +81,7 @@ func (e *LogEvent) outcome() problem.Outcome {
 	return problem.OutcomeOf(verdict, int(status))
 }
 
-// isRepeat reports whether e is a line about a repeated request. Earlier versions of this program
-// wrote such lines. The call's outcome is in a line of its own.
+// isRepeat reports whether e is about a repeated request. Earlier versions wrote such lines.
 func (e *LogEvent) isRepeat() bool {
 	switch verdict := FieldText(e.Fields[obs.AttrVerdict]); FieldText(e.Fields["state"]) {
 	case "answered", "pending":
@@ -117,11 +115,10 @@ func (e *LogEvent) FormatLine(w io.Writer) string {
 			label += " " + text
 		}
 	}
-	// Callers and vacants without a name are shown by their short ids.
 	from, to, _ := strings.Cut(FieldText(e.Fields[FieldPair]), ">")
 	caller, vacant := cmp.Or(FieldText(e.Fields[fieldCaller]), from), cmp.Or(FieldText(e.Fields[FieldVacant]), to)
 	fmt.Fprintf(&b, "%s -> %s  %s", EscapeLine(caller), EscapeLine(vacant), EscapeLine(label))
-	// A line without a verdict reports an agent's actions and not the end of a call.
+	// A line without a verdict reports an agent's actions, not the end of a call.
 	if verdict != "" {
 		fmt.Fprintf(&b, "  %s  %s ms", PaintVerdict(w, e.outcome() == problem.Answered, EscapeLine(verdict)), FieldText(e.Fields["ms"]))
 	}
@@ -131,7 +128,7 @@ func (e *LogEvent) FormatLine(w io.Writer) string {
 	if cutReason := FieldText(e.Fields[obs.AttrCut]); cutReason != "" {
 		b.WriteString("  cut: " + EscapeLine(cutReason))
 	}
-	var u *call.Usage // nil if the vacant's agent does not report its usage
+	var u *call.Usage
 	e.decodeField("usage", &u)
 	b.WriteString(FormatUsage(u))
 	b.WriteString(e.formatAgentLog())
@@ -196,27 +193,25 @@ func (e *LogEvent) reason() string {
 	return reason
 }
 
-// humanLog is a slog.Handler that writes lines for people. Of the calls in one second it writes the
-// first maxLinesPerSecond, and then a line with the number of the other calls.
+// humanLog is a slog.Handler that writes lines for people. If a second has more than
+// maxLinesPerSecond calls, it only counts the other calls.
 type humanLog struct {
 	*cappedOutput
-	attrs []slog.Attr // attributes from WithAttrs
+	attrs []slog.Attr
 }
 
 func newHumanLog(out io.Writer) *humanLog { return &humanLog{cappedOutput: &cappedOutput{out: out}} }
 
-// cappedOutput is the output of a log. The handlers that WithAttrs returns share it.
 type cappedOutput struct {
 	out io.Writer
 
 	mu            sync.Mutex
 	currentSecond time.Time
-	lineCount     int            // number of calls in this second, including omitted ones
-	omittedCalls  map[string]int // numbers of calls that were not written, keyed by verdict
+	lineCount     int
+	omittedCalls  map[string]int // keyed by verdict
 	summaryTimer  *time.Timer
 }
 
-// maxLinesPerSecond limits the call lines in one second.
 const maxLinesPerSecond = 5
 
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
@@ -233,8 +228,7 @@ func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// callAttrs returns the pair and the verdict of a record. It creates no LogEvent, because under
-// load most records are only counted.
+// callAttrs creates no LogEvent, because under load most records are only counted.
 func (h *humanLog) callAttrs(r slog.Record) (pair, verdict string) {
 	visit := func(a slog.Attr) bool {
 		switch a.Key {
@@ -252,8 +246,8 @@ func (h *humanLog) callAttrs(r slog.Record) (pair, verdict string) {
 	return pair, verdict
 }
 
-// admitLine counts a call line and reports whether it may be written. If it may not be written, the
-// caller must count it as omitted.
+// admitLine counts a call line and reports whether it may be written. If it returns false, the
+// caller must count the line as omitted.
 func (h *cappedOutput) admitLine(recordTime time.Time) bool {
 	if second := recordTime.Truncate(time.Second); !second.Equal(h.currentSecond) {
 		h.writeSummary()
@@ -297,4 +291,4 @@ func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &humanLog{cappedOutput: h.cappedOutput, attrs: append(slices.Clone(h.attrs), attrs...)}
 }
 
-func (h *humanLog) WithGroup(string) slog.Handler { return h } // lines for people have no groups
+func (h *humanLog) WithGroup(string) slog.Handler { return h }

@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultIdentity is the name of the identity that is created at the first call that needs an
-// identity.
+// defaultIdentity is the name of the identity that the first call creates.
 const defaultIdentity = "default"
 
 func (a *App) OpenIdentity(dir *datadir.Dir, name string) (*datadir.Identity, error) {
@@ -45,10 +44,9 @@ func (a *App) ChooseExistingSigner(ctx context.Context, identityName string) (Si
 	return a.ChooseSigner(ctx, identityName)
 }
 
-// ChooseSigner chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a
-// new one named default. If there are several identities, a note says once that the default signs.
-// Several identities without a default are an error, because a signature by the wrong identity
-// cannot be undone.
+// ChooseSigner chooses the identity of --as or $VACANCY_AS, the default identity, the only
+// identity, or a new one. Several identities without a default are an error, because a signature by
+// the wrong identity cannot be undone.
 func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, error) {
 	dir, err := a.IdentityDir()
 	if err != nil {
@@ -87,7 +85,6 @@ func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, er
 	return Signer{Identity: id}, err
 }
 
-// Signer is the identity that signs a call.
 type Signer struct {
 	*datadir.Identity
 	Created bool // the identity was created in this run

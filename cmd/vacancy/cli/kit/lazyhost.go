@@ -16,17 +16,16 @@ import (
 )
 
 // lazyHost is the transport of the admin API of a host that does not exist yet. A command that
-// fails must not create the host. A host in a temporary directory therefore answers until it has
-// accepted a request that stores something. Then lazyHost creates the real host, which answers this
-// request again and all later requests.
+// fails must not create the host, so a host in a temporary directory answers until it accepts a
+// request that stores data. lazyHost then creates the real host and sends the request again.
 type lazyHost struct {
 	app          *App
 	dir, tempDir string
 
 	mu        sync.Mutex
 	temporary *standalone.Host
-	created   *standalone.Host  // nil until a request stores something
-	transport http.RoundTripper // transport of the host that answers now
+	created   *standalone.Host
+	transport http.RoundTripper
 }
 
 func (a *App) openLazyHost(dir string) (lazy *lazyHost, base string, err error) {

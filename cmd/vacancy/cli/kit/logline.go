@@ -19,8 +19,6 @@ func FieldText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// firstFields are printed first, in this order. hiddenFields are not printed. Other fields follow
-// by name.
 var (
 	firstFields  = []string{"calls", "pair", "seq", "state", "status", "verdict", "ms", "trips", "wcu", "rcu", "kms", "cold", "cause", "error"}
 	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "refused", "failed", "trace", "request"}
@@ -29,7 +27,7 @@ var (
 func VisibleFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {
-		// Show "calls" only if the line summarizes several calls.
+		// "calls" is 1 unless the line summarizes several calls.
 		if _, ok := fields[name]; ok && (name != "calls" || FieldText(fields[name]) != "1") {
 			names = append(names, name)
 		}

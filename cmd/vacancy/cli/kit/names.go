@@ -44,9 +44,8 @@ func (a *App) IdentityNames() Names {
 	return names
 }
 
-// HostNames returns the names of the user's identities and of a host's vacants. If c is an
-// AdminAPI, HostNames lists all vacants that c administers. Otherwise it fetches the agent cards of
-// vacants, at most maxNameCards.
+// HostNames returns the names of the user's identities and of a host's vacants. Unless c is an
+// AdminAPI, it knows only the vacants whose agent cards it can fetch.
 func (a *App) HostNames(ctx context.Context, where HostFlags, c op.Client, vacants []identity.ID) Names {
 	names := a.IdentityNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTimeout)
@@ -73,7 +72,6 @@ func (a *App) HostNames(ctx context.Context, where HostFlags, c op.Client, vacan
 	return names
 }
 
-// Limits of the agent cards that HostNames reads.
 const (
 	maxNameCards     = 20
 	nameCardsTimeout = 2 * time.Second

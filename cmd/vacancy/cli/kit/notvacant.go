@@ -1,6 +1,6 @@
 package kit
 
-// NotVacantError reports that a URL does not belong to a vacant. The URL may be another agent's.
+// NotVacantError reports that a URL does not belong to a vacant.
 type NotVacantError struct{ Cause error }
 
 func (e NotVacantError) Error() string { return e.Cause.Error() }

@@ -14,25 +14,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Operation describes a command that calls one operation of a host, with a request of type In and
-// an answer of type Out. The usage line defines the arguments of the command.
+// Operation describes a command that calls one operation of a host. Use defines the arguments of
+// the command.
 type Operation[In, Out any] struct {
 	Use, Short, Long, Example string
 
 	Op Caller[In, Out]
-	// API provides the operation. The default is HostAPI.
+	// API is HostAPI by default.
 	API      API
-	AddFlags func(*pflag.FlagSet) // adds the command's own flags
-	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
+	AddFlags func(*pflag.FlagSet)
+	// Request creates the request from the arguments. If Request is nil, the zero In is sent.
 	Request func(Request) (In, error)
-	// AppendPage collects the pages of a list. It appends page to all, changes in to request the next
-	// page, and returns false after the last page. If AppendPage is nil, the answer is one page.
+	// AppendPage appends a page of a list to all and changes in to request the next page. It
+	// returns false after the last page. If AppendPage is nil, the answer is one page.
 	AppendPage func(in *In, all *Out, page Out) (more bool)
-	Print      func(io.Writer, Out) // writes the answer for people
-	// JSONObject returns the object of --json. If JSONObject is nil, the answer is that object.
+	Print      func(io.Writer, Out)
+	// JSONObject returns the output of --json. The default is the answer.
 	JSONObject func(Out) any
-	// AddHint adds a hint to an error of the operation.
-	AddHint func(Request, error) error
+	AddHint    func(Request, error) error
 }
 
 // Caller calls one or more operations of a host.
@@ -40,19 +39,17 @@ type Caller[In, Out any] interface {
 	Call(context.Context, op.Client, In) (Out, error)
 }
 
-// CallerFunc is a function that implements Caller.
 type CallerFunc[In, Out any] func(context.Context, op.Client, In) (Out, error)
 
 func (f CallerFunc[In, Out]) Call(ctx context.Context, c op.Client, in In) (Out, error) {
 	return f(ctx, c, in)
 }
 
-// Request contains the arguments and flags that the user gave.
 type Request struct {
-	Command string            // command path, for example vacancy keys create
-	Args    []string          // arguments, without TENANT if the API reads it
-	Changed func(string) bool // reports whether a flag was given
-	Tenant  string            // value of TENANT or --tenant, as the API reads it
+	Command string   // for example "vacancy keys create"
+	Args    []string // excludes TENANT if the API reads it
+	Changed func(string) bool
+	Tenant  string // TENANT or --tenant
 }
 
 func (q Request) Account() account.Ref { return account.Ref{Account: q.Tenant} }
@@ -61,11 +58,9 @@ func (q Request) TenantRef() admin.TenantRef { return admin.TenantRef{Tenant: q.
 
 // API is an API of a host, together with the flags that choose the host.
 type API interface {
-	// AddFlags adds the flags that choose the host.
 	AddFlags(*cobra.Command)
-	// Read returns the arguments and flags of a command, without the arguments that only the API uses.
+	// Read returns the command's arguments and flags, without the arguments that only the API uses.
 	Read(cmd *cobra.Command, args []string) (Request, error)
-	// WithClient runs f with a client of the API.
 	WithClient(ctx context.Context, a *App, q Request, f func(op.Client) error) error
 }
 
@@ -131,7 +126,7 @@ func (h *HostAPI) WithClient(_ context.Context, a *App, _ Request, f func(op.Cli
 	return a.WithAdmin(h.Where, false, func(c *AdminAPI) error { return f(c) })
 }
 
-// NewTenantAPI returns a HostAPI for the settings of a host or a tenant. It has the flag --tenant.
+// NewTenantAPI returns a HostAPI with the flag --tenant, for the settings of a host or a tenant.
 func NewTenantAPI(usage string) API { return &tenantAPI{usage: usage} }
 
 type tenantAPI struct {
@@ -153,9 +148,8 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	return q, err
 }
 
-// NewAccountAPI returns the API of accounts. If the command's first argument is TENANT or [TENANT],
-// operators use it to name the account. If there is no argument, the key in $VACANCY_KEY selects
-// the account.
+// NewAccountAPI returns the API of accounts. The argument TENANT selects the account for an
+// operator; otherwise the key in $VACANCY_KEY selects the account.
 func NewAccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }

@@ -15,8 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Result is the result of a command. Its fields are the JSON object, and Print writes it for
-// people.
+// Result is the result of a command. Print prints it for people.
 type Result interface {
 	Print(w io.Writer)
 }
@@ -31,8 +30,7 @@ func (a *App) Print(value any, printText func(io.Writer)) error {
 
 func (a *App) PrintResult(r Result) error { return a.Print(r, r.Print) }
 
-// PrintNote prints a remark for people on standard error. The remark is suppressed if --json is
-// set, so the result must contain the same fact for programs.
+// PrintNote prints a remark on standard error unless --json is set.
 func (a *App) PrintNote(format string, args ...any) {
 	switch {
 	case a.JSON:
@@ -44,8 +42,8 @@ func (a *App) PrintNote(format string, args ...any) {
 	fmt.Fprintf(a.Err, format+"\n", args...)
 }
 
-// WriteJSON writes v as one line of JSON. It leaves <, > and & unchanged. It escapes the characters
-// that control a terminal, because files and pipes are often shown on a terminal later.
+// WriteJSON writes v as one line of JSON. It escapes the characters that control a terminal,
+// because files and pipes are often shown on a terminal later.
 func WriteJSON(w io.Writer, v any) error {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -57,7 +55,6 @@ func WriteJSON(w io.Writer, v any) error {
 	return err
 }
 
-// errorObject is the JSON form of an error.
 type errorObject struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
@@ -68,13 +65,11 @@ type errorObject struct {
 	Exit   int    `json:"exit"`
 }
 
-// errorReport is printed on standard error with --json. Call is the result of the failed call.
 type errorReport struct {
 	Error errorObject `json:"error"`
 	Call  any         `json:"call,omitempty"`
 }
 
-// failedCall is the error of a call that has a result.
 type failedCall interface {
 	error
 	FailedCall() any
@@ -86,7 +81,6 @@ func (a *App) reportError(cmd *cobra.Command, err error) int {
 	}
 	p := ToProblem(err)
 	exit := p.Kind.Forms().ExitCode
-	// Unlike a response to a caller, an error on the command line may show its causes.
 	a.currentCommand = cmd
 	object := errorObject{Code: p.Kind.String(), Detail: TextWithCauses(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
@@ -101,8 +95,6 @@ func (a *App) reportError(cmd *cobra.Command, err error) int {
 		a.StderrLogger().Error(cmd.CommandPath()+" ends", slog.String("cause", object.Detail), slog.String("code", object.Code), slog.String("hint", object.Hint), slog.Int("exit", exit))
 		return exit
 	}
-	// If the field at fault has the command's name, print the name once, as in
-	// "vacancy plain: expected open, off or shared".
 	stderr := a.Terminal(a.Err)
 	fmt.Fprintf(stderr, "%s %s\n", Paint(stderr, Bad, cmd.CommandPath()+":"), EscapeLine(strings.TrimPrefix(object.Detail, cmd.Name()+": ")))
 	if object.Hint != "" {
@@ -111,9 +103,9 @@ func (a *App) reportError(cmd *cobra.Command, err error) int {
 	return exit
 }
 
-// ReportedError is an error that standard output already shows. It only sets the exit code.
+// ReportedError is an error that the output already shows. It only sets the exit code.
 type ReportedError struct {
-	ExitCode int // problem.ExitFailed if it is 0
+	ExitCode int // problem.ExitFailed if 0
 }
 
 func (*ReportedError) Error() string { return "broken" }
@@ -152,12 +144,12 @@ func TextWithCauses(p *problem.Error) string {
 	return text
 }
 
-// EscapeLine makes foreign text safe for one line of a terminal. It escapes control characters,
-// which may move the cursor or hide text, and characters that change the direction of writing.
+// EscapeLine makes foreign text safe for one line of a terminal. Control characters could move the
+// cursor or hide text.
 func EscapeLine(s string) string { return EscapeControls(s, "") }
 
-// FormatAnswer returns a vacant's answer for output. On a terminal, control characters other than
-// line ends and tabs are escaped. In a file or pipe, the answer is unchanged.
+// FormatAnswer returns the answer of a vacant for output. It escapes control characters only for a
+// terminal.
 func (a *App) FormatAnswer(s string) string {
 	if isTerminal(a.Out) {
 		return EscapeControls(s, "\n\t")

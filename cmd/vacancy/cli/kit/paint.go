@@ -10,10 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Shade is a colour of a terminal.
 type Shade string
 
-// The shades are among the 16 colours that the theme of every terminal has.
 const (
 	Good    Shade = "\x1b[32m"
 	Bad     Shade = "\x1b[31m"
@@ -24,15 +22,14 @@ const (
 	resetShade = "\x1b[0m"
 )
 
-// terminal is a writer to a terminal.
 type terminal struct {
 	io.Writer
 	colours bool
-	width   int // 0 if the width is unknown
+	width   int
 }
 
-// Terminal returns a writer for coloured lines that fit the terminal, if w is a terminal and --json
-// is not set. Otherwise it returns w. NO_COLOR (no-color.org) and TERM=dumb turn colours off.
+// Terminal returns a writer that supports colours and line widths if w is a terminal and --json is
+// not set. Otherwise it returns w.
 func (a *App) Terminal(w io.Writer) io.Writer {
 	if a.JSON || !isTerminal(w) {
 		return w
@@ -52,8 +49,8 @@ func terminalWidth(w io.Writer, columnsEnv string) int {
 	return 0
 }
 
-// Paint returns text in a shade if w comes from Terminal and shows colours. Spaces at the end of
-// text are not painted.
+// Paint returns text in a shade if w comes from Terminal and shows colours. Final spaces are not
+// painted.
 func Paint(w io.Writer, shade Shade, text string) string {
 	if t, ok := w.(terminal); !ok || !t.colours || text == "" {
 		return text
@@ -79,8 +76,7 @@ func PaintVerdict(w io.Writer, ok bool, text string) string {
 	return Paint(w, Bad, text)
 }
 
-// FitLine truncates the line of a table to the width of a terminal, so that each row stays on one
-// line.
+// FitLine truncates a table line to the width of a terminal.
 func FitLine(w io.Writer, line string) string {
 	t, ok := w.(terminal)
 	if !ok || t.width < 2 {
@@ -116,9 +112,8 @@ func escapeLength(s string) int {
 	return strings.IndexByte(s, 'm') + 1
 }
 
-// WrapText breaks the lines of a text that are longer than the width of a terminal, at spaces. A
-// broken line continues at its indent, or in a table at the second column. Indented commands are
-// not broken, because people copy them.
+// WrapText breaks long lines at spaces to the width of a terminal. Indented commands are not
+// broken, because people copy them.
 func WrapText(w io.Writer, text string) string {
 	t, ok := w.(terminal)
 	if !ok || t.width < minWrapWidth {
@@ -132,7 +127,7 @@ func WrapText(w io.Writer, text string) string {
 			head := string([]rune(rest)[:t.width+1])
 			space := strings.LastIndexByte(head, ' ')
 			if space <= indent {
-				break // a word that is wider than its column
+				break
 			}
 			b.WriteString(strings.TrimRight(rest[:space], " ") + "\n")
 			rest = strings.Repeat(" ", indent) + strings.TrimLeft(rest[space:], " ")
@@ -142,8 +137,8 @@ func WrapText(w io.Writer, text string) string {
 	return b.String()
 }
 
-// joinParagraphs joins the lines of each paragraph in which a line is longer than width. It keeps
-// indented lines, because they form lists and tables.
+// joinParagraphs joins the lines of each paragraph in which a line is longer than width. Indented
+// lines stay, because they form lists and tables.
 func joinParagraphs(text string, width int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
@@ -167,13 +162,10 @@ func joinParagraphs(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// minWrapWidth is the minimum width at which lines are broken.
 const minWrapWidth = 20
 
-// hangingIndent returns the indent of the lines that continue a broken line. It is the start of the
-// line's second column if this column begins in the left half of the terminal. If it begins further
-// right, the indent is four more than the line's own indent. A line with only one column keeps its
-// own indent.
+// hangingIndent returns the indent of the lines that continue a broken line. In a table it is the
+// second column, if that column begins in the left half of the terminal.
 func hangingIndent(line string, width int) int {
 	lineIndent := len(line) - len(strings.TrimLeft(line, " "))
 	if gap := strings.Index(line[lineIndent:], "  "); gap > 0 {

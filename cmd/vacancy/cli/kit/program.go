@@ -12,15 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/standalone"
 )
 
-// programName is the name of the program in help, errors, hints and notes.
 const programName = "vacancy"
 
-// programEnv names the variable with the start command of the program that awsProgram replaces.
+// programEnv names the variable that tells awsProgram the start command of the program that it
+// replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// findStartCommand returns the command that starts the program file self again. It is the file's
-// name if PATH leads to the file, or a "go run" command if "go run" built the file in the directory
-// dir. Otherwise it is the file's path. arg0 is os.Args[0].
+// findStartCommand returns the shortest command that starts the program file self again. arg0 is
+// os.Args[0], and dir is the working directory.
 func findStartCommand(arg0, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
 	foundPath, err := exec.LookPath(name)
@@ -44,7 +43,7 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, other)
 }
 
-// goRunDir matches the base name of a directory in which "go run" builds or caches a program.
+// goRunDir matches a directory in which "go run" builds or caches a program.
 var goRunDir = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 
 func isGoRunBuild(self string) bool {
@@ -52,14 +51,13 @@ func isGoRunBuild(self string) bool {
 	return goRunDir.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
 }
 
-// FormatCommand returns a command of this program as the user types it. format must begin with the
-// name of the subcommand.
+// FormatCommand returns a command line of this program. format must begin with the name of a
+// subcommand.
 func (a *App) FormatCommand(format string, args ...any) string {
 	return a.startCommand + " " + fmt.Sprintf(format, args...)
 }
 
-// CommandLine returns the command line of this run as the user types it, with TEXT in place of each
-// word of more than 200 bytes.
+// CommandLine returns the command line of this run, with TEXT in place of long words.
 func (a *App) CommandLine() string {
 	words := slices.Clone(a.args)
 	for i := range words {
@@ -72,7 +70,7 @@ func (a *App) CommandLine() string {
 }
 
 // CommandLineReplacing returns the command line of this run with other in place of word. If the
-// line does not contain word exactly once, CommandLineReplacing returns only other.
+// line does not contain word exactly once, it returns only other.
 func (a *App) CommandLineReplacing(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {
@@ -99,8 +97,8 @@ func (a *App) CommandLineWithFlag(flag, value string) string {
 	return changed.CommandLine()
 }
 
-// Executable returns the file of this program, for other programs that start it. For a program that
-// was not installed, such as a test or the result of "go run", it returns the bare name.
+// Executable returns the file of this program, for programs that start it. A program that was not
+// installed returns its bare name.
 func (a *App) Executable() (file string, isInstalled bool) {
 	self, err := os.Executable()
 	if err != nil || a.Seams.Program == "" || isGoRunBuild(self) {

@@ -11,10 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ProgressLine is a line on a terminal that each Show overwrites. If standard error is not a
-// terminal or --json is set, it prints no output.
+// ProgressLine is a line on a terminal that each Show overwrites. It is not shown if standard error
+// is not a terminal or --json is set.
 type ProgressLine struct {
-	w       io.Writer // nil if there is no terminal
+	w       io.Writer
 	isShown bool
 }
 
@@ -25,7 +25,6 @@ func (a *App) ProgressLine() *ProgressLine {
 	return &ProgressLine{}
 }
 
-// eraseLine moves to the start of the line and erases it.
 const eraseLine = "\r\x1b[K"
 
 func (p *ProgressLine) Show(format string, args ...any) {
@@ -42,8 +41,7 @@ func (p *ProgressLine) Clear() {
 	}
 }
 
-// ShowDuring calls run. Until run returns, it shows the elapsed seconds and the current status at
-// each tick.
+// ShowDuring calls run, and shows the elapsed time and the status at each tick.
 func (p *ProgressLine) ShowDuring(status func() string, startTime time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
@@ -58,7 +56,6 @@ func (p *ProgressLine) ShowDuring(status func() string, startTime time.Time, tic
 	}
 }
 
-// waitProgressInterval is the interval at which a progress line is updated while a call waits.
 const waitProgressInterval = 2 * time.Second
 
 func (a *App) RunWithProgress(status func() string, run func() error) error {
@@ -68,12 +65,12 @@ func (a *App) RunWithProgress(status func() string, run func() error) error {
 }
 
 func WaitingText(name string, limit time.Duration) string {
-	// The text fits in 40 columns, because a line that wraps cannot be erased completely.
+	// A line that wraps cannot be erased completely, so the text fits in 40 columns.
 	return fmt.Sprintf("waiting for %s, %s at most", EscapeLine(Truncate(name, 12)), limit)
 }
 
-// StreamLines passes the JSON lines of a report to handle until handle returns last or an error. If
-// the stream ends earlier, for example because the host stopped, StreamLines returns an error.
+// StreamLines passes the JSON lines of a report to handle until handle returns true or an error. A
+// stream that ends earlier is an error, because the host may have stopped.
 func StreamLines[L any](ctx context.Context, c admin.Client, path string, handle func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {

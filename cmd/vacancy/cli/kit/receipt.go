@@ -40,8 +40,8 @@ func (a *App) SendSigned(ctx context.Context, transport *dispatch.HTTP, self Sig
 	return reply.Body, nil
 }
 
-// FetchReceipt fetches the receipt of the call from self to target at a position. Position 0 stands
-// for the last answered call that had a price. The signature of the receipt is not verified.
+// FetchReceipt fetches the receipt of a call. Position 0 stands for the last answered call that had
+// a price. The signature of the receipt is not verified.
 func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
 	name := EscapeLine(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")

@@ -21,9 +21,8 @@ func AddRegistryFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "the registry's URL (default: the host of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
 }
 
-// RegistryURL returns the URL of the registry: --registry, the host of --host, $VACANCY_REGISTRY,
-// $VACANT_REGISTRY_URL (a variable of the reference's tools), the host of $VACANCY_HOST, or the
-// local host, in this order.
+// RegistryURL returns the URL of the registry from --registry, --host, $VACANCY_REGISTRY,
+// $VACANT_REGISTRY_URL or $VACANCY_HOST, in this order. The default is the local host.
 func (a *App) RegistryURL(ctx context.Context, flag string, where HostFlags) (string, error) {
 	if flag == "" && where.Host == "" {
 		flag = cmp.Or(a.Env["VACANCY_REGISTRY"], a.Env["VACANT_REGISTRY_URL"])
@@ -48,8 +47,8 @@ func (a *App) RegistryURL(ctx context.Context, flag string, where HostFlags) (st
 	return url, err
 }
 
-// WithSearchURL returns the transport for requests to a registry. If the registry belongs to a
-// stage without an edge, the transport sends searches to the search URL in the stage's record.
+// WithSearchURL returns the transport for requests to a registry. On a stage without an edge,
+// searches have a separate URL.
 func (a *App) WithSearchURL(registry string, transport registryclient.Transport) registryclient.Transport {
 	records, err := a.StageRecords()
 	if err != nil {
@@ -62,9 +61,6 @@ func (a *App) WithSearchURL(registry string, transport registryclient.Transport)
 	return searchTransport{transport, registry, rec.SearchURL}
 }
 
-// FindTargetAndRegistry returns the target of a name or an address, and a client of the registry on
-// the target's host. A stage without an edge has a separate URL for the registry, which the stage's
-// record contains.
 func (a *App) FindTargetAndRegistry(ctx context.Context, transport *dispatch.HTTP, ref string, where HostFlags) (dispatch.Target, *registryclient.Client, error) {
 	t, err := a.FindTarget(ctx, transport, ref, where)
 	if err != nil {
@@ -82,7 +78,6 @@ func (a *App) FindTargetAndRegistry(ctx context.Context, transport *dispatch.HTT
 	return t, &registryclient.Client{Transport: transport, URL: baseURL}, nil
 }
 
-// searchTransport is a transport that sends searches to another URL.
 type searchTransport struct {
 	registryclient.Transport
 	registryURL, searchURL string

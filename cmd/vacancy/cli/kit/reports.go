@@ -15,9 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadFlags limits what a report reads.
 type ReadFlags struct {
-	UnitsPerSecond float64 // read units per second; 0 means no limit
+	UnitsPerSecond float64 // 0 means no limit
 }
 
 func AddReadUnitsFlag(fs *pflag.FlagSet, r *ReadFlags) {
@@ -34,8 +33,8 @@ func (r ReadFlags) CheckHost(host *RemoteHost) error {
 	return nil
 }
 
-// openRemoteReports serves the reports of WithReports for a remote host in this process. It reads
-// the tables of a stage with the user's AWS credentials, and the export pages of any other host.
+// openRemoteReports reads the tables of a stage with the user's AWS credentials, and the export
+// pages of any other host.
 func (a *App) openRemoteReports(ctx context.Context, remoteHost *RemoteHost, readFlags ReadFlags) (*AdminAPI, error) {
 	config := export.Config{Now: a.Now}
 	closeSource := func() error { return nil }

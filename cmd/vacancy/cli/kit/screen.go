@@ -13,17 +13,15 @@ import (
 	"unicode/utf8"
 )
 
-// escapingWriter is a terminal. Text from others could hide or forge what the user reads, if a
-// printer does not call EscapeLine. Write therefore escapes the characters that control a terminal.
-// Line ends, tabs and this program's own escapes are written unchanged.
+// escapingWriter is a terminal. Text from others could hide or forge what the user reads, so Write
+// escapes the characters that control a terminal, except this program's own escapes.
 type escapingWriter struct {
 	io.Writer
 
 	mu      sync.Mutex
-	pending []byte // start of a character or an escape that a later write completes
+	pending []byte // incomplete character or escape
 }
 
-// ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), resetShade, eraseLine}
 
 func wrapTerminal(w io.Writer) io.Writer {
@@ -53,12 +51,12 @@ func (s *escapingWriter) flush() {
 	s.pending = nil
 }
 
-// escapeForTerminal escapes b for a terminal. rest is the end of b that may be an incomplete
-// character or an incomplete escape sequence of ownEscapes.
+// escapeForTerminal escapes b. rest is the end of b that may be an incomplete character or escape.
 func escapeForTerminal(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
-		// Nearly all output is printable ASCII, and a log may have thousands of lines per second.
+		// Fast path: nearly all output is printable ASCII, and a log may have thousands of lines
+		// per second.
 		n := bytes.IndexFunc(b, func(r rune) bool { return (r < ' ' || r > '~') && r != '\n' && r != '\t' })
 		if n < 0 {
 			n = len(b)
@@ -75,7 +73,7 @@ func escapeForTerminal(b []byte) (text string, rest []byte) {
 		case !isComplete || !utf8.FullRune(b):
 			return out.String(), slices.Clone(b)
 		default:
-			var r rune // utf8.RuneError for a byte that is not UTF-8
+			var r rune
 			r, n = utf8.DecodeRune(b)
 			out.WriteString(EscapeControls(string(r), "\n\t"))
 		}
@@ -84,8 +82,8 @@ func escapeForTerminal(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// matchOwnEscape returns the length of the sequence in ownEscapes at the start of b, or 0.
-// isComplete is false if more bytes may complete a sequence.
+// matchOwnEscape returns the length of the ownEscapes sequence at the start of b, or 0. isComplete
+// is false if more bytes may complete a sequence.
 func matchOwnEscape(b []byte) (n int, isComplete bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true
@@ -108,8 +106,8 @@ func isTerminal(w io.Writer) bool {
 
 func isControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// EscapeControls escapes the characters of s that control a terminal, except those in keep. It
-// writes JSON escapes, so that JSON text keeps its value.
+// EscapeControls escapes the characters that control a terminal, except those in keep. It writes
+// JSON escapes, so that JSON text keeps its value.
 func EscapeControls(s, keep string) string {
 	if strings.IndexFunc(s, isControl) < 0 {
 		return s

@@ -36,8 +36,8 @@ func AddStageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
-// CheckFunction returns an error that lists the known functions if name is not one of them. AWS
-// would report only that the function was not found.
+// CheckFunction returns an error with the known functions if name is unknown. AWS would not list
+// them.
 func CheckFunction(name string) error {
 	if _, ok := functions.Find(name); ok {
 		return nil
@@ -67,8 +67,8 @@ func (a *App) readStageRecord(name string) (stage.Record, error) {
 	return rec, err
 }
 
-// FindStageRecord returns the record of the stage in the flag. For a stage that was not deployed from
-// this machine, the record has only the name.
+// FindStageRecord returns the record of a stage. For a stage that was not deployed from this
+// machine, the record has only the name.
 func (a *App) FindStageRecord(flag string) (stage.Record, error) {
 	name, err := a.StageName(flag)
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *App) FindStageRecord(flag string) (stage.Record, error) {
 }
 
 // OpenStage returns a stage's record and account. If the stage was deployed from another machine,
-// the record has only the stage's name and the account and Region of the current credentials.
+// the record has only the stage's name and the account and Region of the credentials.
 func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.Cloud, error) {
 	rec, err := a.readStageRecord(name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
@@ -116,13 +116,11 @@ func StackNames(stageName string) []string {
 	return names
 }
 
-// handlerTimeout limits the time for one request to a handler on AWS. It exceeds the function's
-// timeout.
+// handlerTimeout limits a request to a handler on AWS. It exceeds the function's timeout.
 const handlerTimeout = time.Minute
 
-// KeyedClient returns a client that sends key, which belongs to the operator or an account, with
-// each request. If key is empty, the client sends no key. The client does not follow redirects,
-// because another host could get the key.
+// KeyedClient returns a client that sends key, if not empty, with each request. It does not follow
+// redirects, because another host could get the key.
 func (a *App) KeyedClient(key stage.Key) *http.Client {
 	c := a.KeylessClient()
 	c.Transport = &keyTransport{key, c.Transport}
@@ -133,7 +131,7 @@ func (a *App) KeylessClient() *http.Client {
 	return a.HTTPClient(handlerTimeout)
 }
 
-// keyTransport is a transport that adds the key to each request. Its Format method hides the key.
+// keyTransport adds the key to each request. Its Format method hides the key.
 type keyTransport struct {
 	key  stage.Key
 	next http.RoundTripper

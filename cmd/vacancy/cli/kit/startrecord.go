@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// startRecordFile is a file in a data directory. It records whether serve has run in the directory.
+// startRecordFile records whether serve has run in a data directory.
 const startRecordFile = "start.json"
 
 type startRecord struct {
@@ -19,8 +19,8 @@ func HasServed(dir string) bool {
 	return err == nil && json.Unmarshal(b, &record) == nil && record.Served
 }
 
-// MarkServed records that serve has run in a data directory. It writes the record only once, so
-// that a host with a full disk can be started again.
+// MarkServed records that serve has run in a data directory. It writes only once, so that a host
+// with a full disk can be started again.
 func MarkServed(dir string) error {
 	if HasServed(dir) {
 		return nil
@@ -32,9 +32,8 @@ func MarkServed(dir string) error {
 	return os.WriteFile(filepath.Join(dir, startRecordFile), append(b, '\n'), 0o600)
 }
 
-// StartHint returns a hint with the command that starts the host in the directory of --data. If
-// serve has run in the directory, the command is serve, because dev would change the address in
-// cards.
+// StartHint returns the command that starts the host of a data directory. If serve has run in the
+// directory, the command is serve, because dev would change the address in cards.
 func (a *App) StartHint(data string) string {
 	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
 		return a.FormatCommand("serve%s, with the flags of its last start", DataArg(data))

@@ -14,12 +14,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// FindTarget finds the target that the user named by a card file, by a URL, or by the name or id of
-// a vacant. It refuses an ambiguous ref, because the wrong vacant could get the message.
+// FindTarget finds the target of a card file, a URL, or the name or id of a vacant. It refuses an
+// ambiguous ref, because the wrong vacant could get the message.
 func (a *App) FindTarget(ctx context.Context, transport *dispatch.HTTP, ref string, where HostFlags) (dispatch.Target, error) {
 	c, fileErr := readCardFile(ref)
 	isURL := IsURL(ref)
-	// err is returned only if ref is neither a card file nor a URL.
 	hostedTarget, err := a.FindHostedTarget(ctx, transport, ref, where)
 	var meanings []string
 	if c != nil {
@@ -60,16 +59,14 @@ func IsURL(s string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// readCardFile reads a card from a file. If the file does not exist, it returns nil without an
-// error. If the file is not a card, it returns an error, which App.FindTarget returns only if ref
-// names no other target.
+// readCardFile reads a card from a file. It returns nil without an error if the file does not
+// exist.
 func readCardFile(path string) (*card.Card, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, nil
 	}
-	// The limit is higher than the largest card, because the answer of GET /card has the card in
-	// hex.
+	// The answer of GET /card is larger than the card, because it has the card in hex.
 	if info.Size() > 4*card.MaxBlob {
 		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
 	}
@@ -77,7 +74,6 @@ func readCardFile(path string) (*card.Card, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "read card", Path: path, Err: err}
 	}
-	// The answer of GET /card contains the signed card.
 	if response, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
 		if blob, ok := response.Get("capability_card_blob_hex"); ok {
 			b, _ = hex.DecodeString(blob.Text())

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// PaintedText is a string with escape sequences for colours, which are printed unchanged.
+// PaintedText is a string with escape sequences for colours. It is printed unchanged.
 type PaintedText string
 
 func cellText(value any) string {
@@ -31,8 +31,8 @@ func JoinNonEmpty(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(texts), isEmpty), separator)
 }
 
-// PrintFields writes a line for each pair of a label and a value. It omits empty values, and writes
-// a line for each element of a []string.
+// PrintFields writes a line for each pair of a label and a value, and for each element of a
+// []string. It omits empty values.
 func PrintFields(w io.Writer, labelsAndValues ...any) {
 	for i := 0; i < len(labelsAndValues); i += 2 {
 		values, isList := labelsAndValues[i+1].([]string)
@@ -63,7 +63,7 @@ func PrintTable[T any](w io.Writer, emptyText string, items []T, row func(T) []a
 	}
 }
 
-// FormatColumns formats rows of cells in columns. Numbers and amounts of money are aligned right.
+// FormatColumns aligns numbers right.
 func FormatColumns(rows ...[]any) []string {
 	var widths []int
 	var alignRight []bool

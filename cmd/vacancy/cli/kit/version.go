@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// buildResult describes the build of this program.
 type buildResult struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -44,7 +43,7 @@ func Version() string {
 	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
 }
 
-// BuildID returns the commit or release from which this program was built, or "" if it is unknown.
+// BuildID returns the commit or release of this program, or "" if it is unknown.
 func BuildID() string {
 	b := BuildInfo()
 	return cmp.Or(b.Commit[:min(12, len(b.Commit))], strings.TrimSuffix(b.Version, "(devel)"))

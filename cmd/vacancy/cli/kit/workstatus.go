@@ -9,11 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxFailureLength limits the characters of a failure's text.
 const maxFailureLength = 2000
 
-// WorkStatusPrinter returns a function that prints when a worker connects or loses its connection. The function also
-// prints the end of each turn, with the number of turns that still run.
+// WorkStatusPrinter returns a function that prints the changes of a worker's connection and the end
+// of each turn.
 func (a *App) WorkStatusPrinter(name string, printf func(format string, args ...any)) func(workclient.Status) {
 	isConnected, failure := false, ""
 	return func(s workclient.Status) {

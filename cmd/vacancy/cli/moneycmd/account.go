@@ -239,7 +239,6 @@ func signClaim(a *kit.App, ctx context.Context, identityName string, host identi
 	return c.String(), err
 }
 
-// doneResult is the result of a command that has no data to show.
 type doneResult struct {
 	Done string `json:"done"`
 }
@@ -262,7 +261,7 @@ unless it made the link.`,
 				if len(args) > 0 {
 					return problem.New(problem.Usage, "--as: not supported together with TENANT or CALLER")
 				}
-				// The signed claim of the identity replaces a key.
+				// The signed claim replaces a key.
 				base, err := a.GatewayURL(cmd.Context(), where)
 				if err != nil {
 					return err
@@ -334,8 +333,7 @@ func addNoteFlag(fs *pflag.FlagSet, note *string) {
 	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-// transferOperation returns an operation that adds an amount to an account. The amount may be
-// negative.
+// transferOperation returns an operation that adds an amount, which may be negative, to an account.
 func transferOperation(a *kit.App, parseAmount func(text string) (int64, error)) kit.Operation[account.MoveRequest, account.Moved] {
 	var note, key string
 	return kit.Operation[account.MoveRequest, account.Moved]{

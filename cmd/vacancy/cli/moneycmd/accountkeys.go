@@ -136,8 +136,6 @@ func joinScopes(scopes []billing.Scope, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// formatMaker formats the maker of a key or link. It returns "" if the maker is unknown or the
-// operator.
 func formatMaker(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }

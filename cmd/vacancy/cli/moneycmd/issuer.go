@@ -126,8 +126,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			if err != nil {
 				return billing.Issuer{}, err
 			}
-			// Do not fetch the keys of a known issuer, so that its options can be changed while it is
-			// unreachable.
+			// A known issuer may be changed while its keys cannot be fetched.
 			isKnown := slices.ContainsFunc(list.Issuers, func(i billing.Issuer) bool {
 				return i.URL == in.Body.Issuer && i.AllowPrivateAddress == in.Body.AllowPrivateAddress
 			})
@@ -187,8 +186,8 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 	}.Command(a)
 }
 
-// byIDOrURL returns an operation that accepts an issuer's URL instead of its id, if only one
-// tenant has an issuer with this URL.
+// byIDOrURL returns an operation that also accepts an issuer's URL, if only one tenant has this
+// issuer.
 func byIDOrURL(operation op.Op[account.IssuerRef, billing.Issuer]) kit.CallerFunc[account.IssuerRef, billing.Issuer] {
 	return func(ctx context.Context, c op.Client, in account.IssuerRef) (billing.Issuer, error) {
 		if !strings.Contains(in.ID, "://") {
@@ -209,7 +208,6 @@ func byIDOrURL(operation op.Op[account.IssuerRef, billing.Issuer]) kit.CallerFun
 	}
 }
 
-// tokenResult describes an accepted token.
 type tokenResult struct {
 	Issuer  string `json:"issuer"`
 	Tenant  string `json:"tenant"`

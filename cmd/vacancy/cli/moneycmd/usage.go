@@ -31,8 +31,7 @@ type usageResult struct {
 	names kit.Names
 }
 
-// eachLine calls fn for each line of the usage: first what the account paid, then what its vacants
-// earned. side is "paid" or "earned".
+// eachLine calls fn for each line. side is "paid" or "earned".
 func (r usageResult) eachLine(fn func(side string, l *account.Line)) {
 	for i := range r.Paid {
 		fn("paid", &r.Paid[i])
@@ -42,10 +41,8 @@ func (r usageResult) eachLine(fn func(side string, l *account.Line)) {
 	}
 }
 
-// ungroupedLabel is the label of a line that is not grouped by anything.
 const ungroupedLabel = "all"
 
-// lineLabel returns the hour, day, vacant, caller or subject whose calls a line counts, or ungroupedLabel.
 func lineLabel(l *account.Line) string {
 	if l.Name != "" {
 		return l.Name + " (" + l.Subject + ")"
@@ -62,7 +59,7 @@ func (r usageResult) displayLabel(l *account.Line) string {
 	if text := lineLabel(l); text != ungroupedLabel {
 		return r.names.NameOrText(text)
 	}
-	return "other calls" // with --by subject, calls by keys and links; with --by caller, unsigned calls
+	return "other calls" // for example unsigned calls with --by caller
 }
 
 func (r usageResult) Print(w io.Writer) {
@@ -73,7 +70,7 @@ func (r usageResult) Print(w io.Writer) {
 			format := func(v uint64) string { return strconv.FormatUint(v, 10) }
 			_ = out.Write([]string{side, lineLabel(l), format(l.Answers), format(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), format(l.InputTokens), format(l.OutputTokens), format(l.UnreportedAnswers)})
 		})
-		out.Flush() // an error of standard output is reported when it is closed
+		out.Flush() // an error is reported when standard output is closed
 		return
 	}
 	if len(r.Events) > 0 {
@@ -150,8 +147,8 @@ func recountUsage(a *kit.App, ctx context.Context, where kit.HostFlags, readFlag
 	})
 }
 
-// recountStage recounts the usage of a stage from its tables. Before a correction, the stage's
-// function meter folds new rows, which means that it adds them to the usage.
+// recountStage recounts the usage of a stage from its tables. The function meter first adds new
+// rows to the usage.
 func recountStage(a *kit.App, ctx context.Context, stage string, readFlags kit.ReadFlags) (err error) {
 	_, c, err := a.OpenStage(ctx, stage)
 	if err != nil {
@@ -236,7 +233,7 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 					u, err := account.GetOperatorUsage.Call(cmd.Context(), c, span)
 					return printUsage(c, u, err)
 				})
-				if problem.Is(err, problem.NotFound) { // no host is in this directory, so the user may be a caller
+				if problem.Is(err, problem.NotFound) { // the user may be a caller of another host
 					err = kit.WithHint(err, "%s=KEY vacancy usage --host URL, for the account of a key at another host", kit.AccountKeyEnv)
 				}
 				return err

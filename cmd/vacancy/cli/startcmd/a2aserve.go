@@ -20,7 +20,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// defaultA2APort is the default port of "vacancy a2a serve".
 const defaultA2APort = 10010
 
 func a2aCommand(a *kit.App) *cobra.Command {
@@ -92,7 +91,7 @@ of A2A require.`,
 	return cmd
 }
 
-// a2aServeResult is the output of "vacancy a2a serve" when the agent is ready.
+// a2aServeResult is printed when the agent is ready.
 type a2aServeResult struct {
 	Name string `json:"name"`
 	ID   string `json:"vacant_id"`

@@ -23,20 +23,20 @@ type agentProgram struct {
 	restartPolicy
 }
 
-// restartPolicy limits how often and how soon an ended program is started again.
+// restartPolicy limits how often and how soon an ended program is restarted.
 type restartPolicy struct {
-	firstPause, maxPause time.Duration // first and longest pause; each pause is twice the previous one
-	steadyRunTime        time.Duration // a run at least this long resets the pause to firstPause
-	maxShortRuns         int           // limit of consecutive shorter runs, after which the program is not restarted
+	firstPause, maxPause time.Duration // each pause is twice the previous pause
+	steadyRunTime        time.Duration // a run of this length resets the pause
+	maxShortRuns         int           // maximum number of consecutive shorter runs
 }
 
 var defaultRestartPolicy = restartPolicy{firstPause: time.Second, maxPause: time.Minute, steadyRunTime: time.Minute, maxShortRuns: 10}
 
-// readPrograms reads the folders of serve --run, and waits until the ports of their agents are
-// free. The programs do not inherit VACANCY_ variables, because some contain secrets, for example
-// the password of the search cluster.
+// readPrograms reads the folders of serve --run. The programs do not inherit VACANCY_ variables,
+// because some contain secrets.
 func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (programs []*agentProgram, err error) {
-	// The programs of a killed host may still listen at their ports.
+	// The programs of a killed host may still listen at their ports, so wait until the ports are
+	// free.
 	waitCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for _, dir := range dirs {
@@ -61,13 +61,13 @@ func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (
 	return programs, nil
 }
 
-// startPrograms starts the programs. It writes their output to the log, and hides strings that look
-// like secrets. The returned function stop ends the programs and waits until they have ended.
+// startPrograms starts the programs and writes their output to the log. It hides strings that look
+// like secrets. stop waits until the programs have ended.
 func startPrograms(programs []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for _, p := range programs {
-		// The journal (the host's log file) limits the lines per sender, so each program is a sender.
+		// The log limits the lines per sender, so each program is a sender.
 		senderCtx := obs.WithSender(ctx, obs.Sender{ID: "the program of " + p.name})
 		secret := substrate.NewSecret(cmp.Or(p.secret, p.Env[secretEnv]))
 		p.printLine = lineLimiter(p.Now, func(line string) {
@@ -81,8 +81,8 @@ func startPrograms(programs []*agentProgram, log *slog.Logger) (stop func()) {
 	}
 }
 
-// supervise runs the program until ctx ends. It restarts a program that ends, unless there were
-// maxShortRuns short runs in a row.
+// supervise runs the program until ctx ends, and restarts it within the limits of its
+// restartPolicy.
 func (p *agentProgram) supervise(ctx context.Context) {
 	for shortRuns := 1; ; shortRuns++ {
 		if p.port != 0 && p.isPortTaken(p.port) {
@@ -136,8 +136,7 @@ func hostAgents(ctx context.Context, programs []*agentProgram) error {
 
 const maxLinesPerSecond = 100
 
-// lineLimiter returns a function that prints at most maxLinesPerSecond lines per second. Before the
-// first line of the next second, the function prints how many lines were omitted.
+// lineLimiter returns a function that prints at most maxLinesPerSecond lines per second.
 func lineLimiter(now func() time.Time, printLine func(string)) func(string) {
 	var mu sync.Mutex
 	var windowStart time.Time

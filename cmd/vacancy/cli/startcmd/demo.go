@@ -17,28 +17,28 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Properties of the vacant that dev creates at its first start.
+// The vacant that dev creates at its first start.
 const (
 	demoName       = "demo"
 	demoCapability = "echoes what it hears"
 	demoMessage    = "hello"
 )
 
-// devResult is the output of dev when the host is ready.
+// devResult is printed when the host is ready.
 type devResult struct {
-	Pages string              `json:"pages"` // URL of the host's web pages
-	URL   string              `json:"url"`   // base URL of the host
+	Pages string              `json:"pages"`
+	URL   string              `json:"url"`
 	Data  string              `json:"data"`
 	Demo  demoResult          `json:"demo"`
 	Call  *callcmd.CallResult `json:"call,omitempty"`
 	Error string              `json:"error,omitempty"`
 
-	// Try lists commands that work exactly as printed, in order.
+	// Try lists commands that work exactly as printed.
 	Try []string `json:"try"`
 
-	demoMessage string // message sent to the demo
-	callSeq     int64  // sequence number of the call
-	isNewDemo   bool   // this start created the demo
+	demoMessage string
+	callSeq     int64
+	isNewDemo   bool
 	handout     kit.Handout
 }
 
@@ -49,10 +49,7 @@ type demoResult struct {
 }
 
 // tryDemo creates the demo vacant if it never existed, and calls it over HTTP like any caller. A
-// failed call does not prevent the start of the host, so tryDemo only reports the failure in its
-// result. For example, the user may have paused or deleted the demo, or may have called it with a
-// copy of the same identity. tryDemo treats it as such a failure if another tenant has the demo's
-// name.
+// failed call must not prevent the start of the host, so the result contains the failure.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
 	demo, isNewDemo, err := ensureDemo(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name
@@ -68,8 +65,8 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 	return r, nil
 }
 
-// unpublishDemo unpublishes the demo vacant of dev when serve first runs on the data, because serve
-// shows published vacants to the public. It reports whether the demo was published.
+// unpublishDemo unpublishes the demo vacant when serve first runs on the data, because serve shows
+// published vacants to the public.
 func unpublishDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil
@@ -85,9 +82,8 @@ func unpublishDemo(ctx context.Context, host *standalone.Host, dir string) (bool
 	return err == nil && !r.Replayed, err
 }
 
-// ensureDemo returns the demo vacant. It creates the demo if it never existed. It publishes the
-// demo if the demo was never published, so that a newcomer finds a published agent. It does not
-// publish the demo if serve has run on this data.
+// ensureDemo returns the demo vacant, and creates it if it never existed. It publishes the demo
+// once, so that a newcomer finds a published agent, but not if serve has run on the data.
 func ensureDemo(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, isNew bool, err error) {
 	demo, err = host.Vacants.GetByName(ctx, vacants.OperatorAsker(), demoName)
 	if problem.Is(err, problem.NotFound) {

@@ -33,7 +33,7 @@ var Group = kit.Group{
 	},
 }
 
-// shutdownGrace limits how long running calls may take after an interrupt.
+// shutdownGrace limits the time that running calls get after an interrupt.
 const shutdownGrace = 10 * time.Second
 
 func devCommand(a *kit.App) *cobra.Command {
@@ -79,9 +79,9 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 				}
 				dataArg := ""
 				if data != "" {
-					dataArg = kit.DataArg(r.Data) // the commands then work in any directory
+					dataArg = kit.DataArg(r.Data)
 				}
-				if r.Call != nil { // the demo answered
+				if r.Call != nil {
 					r.Try = append(r.Try, a.FormatCommand(`call %s "hello yourself"%s`, r.Demo.Name, dataArg))
 					if r.handout.Curl != "" {
 						r.Try = append(r.Try, r.handout.Curl)
@@ -110,12 +110,11 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 	return cmd
 }
 
-// devOptions is the configuration of a local host.
 type devOptions struct {
 	listen    string
-	cluster   string // URL of the search index, or "" for an index in the data directory
+	cluster   string // URL, or "" for an index in the data directory
 	witnesses []string
-	newHost   bool // --new
+	newHost   bool
 	noUpgrade bool
 	settings  settingFlags
 	testClock bool

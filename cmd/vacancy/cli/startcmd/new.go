@@ -87,7 +87,6 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	cmd.Flags().StringVar(&template, "template", basic.Name, "the template to start from: "+strings.Join(scaffold.TemplateNames(), ", "))
 	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(basic.LanguageNames(), ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
-	// RegisterFlagCompletionFunc fails only for unknown flags.
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(basic.LanguageNames(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("template", func(*cobra.Command, []string, string) (completions []string, _ cobra.ShellCompDirective) {
 		for _, t := range scaffold.Templates() {
@@ -98,7 +97,6 @@ library of its language unless the table says more; TypeScript also needs npm, w
 	return cmd
 }
 
-// newResult is the output of new.
 type newResult struct {
 	Name     string `json:"name"`
 	Dir      string `json:"dir"`
@@ -107,33 +105,31 @@ type newResult struct {
 	Program  string `json:"program"`
 	Start    string `json:"start"`
 	Test     string `json:"test"`
-	Port     int    `json:"port"` // port at which the program listens
+	Port     int    `json:"port"`
 
-	templateInfo scaffold.Template // template of the program
-	watchLine    string            // command that runs the agent
-	commands     []string          // commands for another terminal
+	templateInfo scaffold.Template
+	watchLine    string
+	commands     []string
 }
 
-// New agents get ports above 9000, because examples use 9000. The ports are below the ephemeral
-// ports that operating systems assign to clients.
+// Examples use port 9000, and operating systems assign much higher ports to clients.
 const (
 	firstPort = 9001
 	portCount = 999
 )
 
-// findFreePort returns the first free port for the agent in dir. The search starts at a port that
-// depends on dir, so that agents usually get different ports even if they are created before any of
-// them runs. isTaken reports whether a program listens at a port.
+// findFreePort returns a free port for the agent in dir. The search starts at a hash of dir, so
+// that agents usually get different ports even if none of them runs.
 func findFreePort(dir string, isTaken func(port int) bool) int {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(dir)) // Write never fails
+	_, _ = h.Write([]byte(dir))
 	firstOffset := int(h.Sum32() % portCount)
 	for i := range portCount {
 		if port := firstPort + (firstOffset+i)%portCount; !isTaken(port) {
 			return port
 		}
 	}
-	return firstPort + firstOffset // "vacancy watch" reports that the port is taken
+	return firstPort + firstOffset // watch reports that the port is taken
 }
 
 func isListening(port int) bool {

@@ -19,13 +19,13 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
-// programCommand returns the shell command that starts the program, or "" if the agent has no program.
+// programCommand returns the shell command of the program, or "" if the agent has no program.
 func (w *watcher) programCommand() string {
 	if w.start != "" {
 		return w.start
 	}
 	if w.file != agentFile && w.port == 0 {
-		return "" // the folder has several agents, and the program may belong to another one
+		return ""
 	}
 	_, start := scaffold.FindLanguage(w.hasFile)
 	return start
@@ -40,14 +40,14 @@ func (w *watcher) hasFile(name string) bool {
 type process struct {
 	cmd       *exec.Cmd
 	startedAt time.Time
-	exited    chan struct{} // closed when the program itself has ended
-	done      chan struct{} // closed when the process group has ended and the output is printed
-	stopping  atomic.Bool   // stop was called
-	killed    atomic.Bool   // the process group was killed
+	exited    chan struct{} // closed when the program has ended
+	done      chan struct{} // closed when its process group has also ended
+	stopping  atomic.Bool
+	killed    atomic.Bool
 }
 
-// startProgram starts the program. If the agent has no program or the start fails, the returned
-// process has no cmd.
+// startProgram starts the program. The returned process has no cmd if the agent has no program or
+// the start fails.
 func (w *watcher) startProgram() *process {
 	command := w.programCommand()
 	if command == "" {
@@ -79,8 +79,8 @@ func (w *watcher) startProgram() *process {
 	return p
 }
 
-// outputTimeout limits the wait for the rest of the output after the program's group has ended,
-// because a process that left the group may hold the other end of the pipe.
+// outputTimeout limits the wait for the rest of the output. A process that left the group may hold
+// the pipe open.
 const outputTimeout = time.Second
 
 func (p *process) waitAndPrint(output *os.File, printLine func(string)) {
@@ -106,7 +106,6 @@ func (p *process) waitAndPrint(output *os.File, printLine func(string)) {
 	}
 }
 
-// maxLineBytes limits the length of a program's printed line, in bytes.
 const maxLineBytes = 16 << 10
 
 func printLines(r io.Reader, printLine func(string)) {
@@ -117,7 +116,7 @@ func printLines(r io.Reader, printLine func(string)) {
 			return
 		}
 		printLine(kit.EscapeLine(string(line)))
-		// Omit the rest of a line that is longer than maxLineBytes.
+		// Omit the rest of a long line.
 		for isPrefix && err == nil {
 			_, isPrefix, err = lineReader.ReadLine()
 		}
@@ -127,7 +126,7 @@ func printLines(r io.Reader, printLine func(string)) {
 // startTimeout limits how long a program may take until it listens.
 const startTimeout = 5 * time.Second
 
-// waitForStart waits at most startTimeout until the program listens or ends.
+// waitForStart waits until the program listens or ends, or until startTimeout.
 func (w *watcher) waitForStart(ctx context.Context, program *process) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -153,7 +152,6 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// groupPollInterval is the time between two checks whether a program's process group is alive.
 const groupPollInterval = 50 * time.Millisecond
 
 func (p *process) stop() {
@@ -166,7 +164,7 @@ func (p *process) stop() {
 	case <-p.done:
 	case <-time.After(procgroup.GracePeriod):
 		procgroup.End(p.cmd, true)
-		p.killed.Store(true) // waitAndPrint must not wait for the group, which may still contain zombies
+		p.killed.Store(true) // do not wait for zombies in the group
 		<-p.done
 	}
 }

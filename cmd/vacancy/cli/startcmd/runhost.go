@@ -18,24 +18,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// hostRun is the configuration of one run of a local host.
 type hostRun struct {
-	data, cluster string // values of --data and --opensearch
+	data, cluster string
 	config        standalone.Config
-	runOptions    standalone.RunConfig // options of Host.Run
+	runOptions    standalone.RunConfig
 	programs      []*agentProgram
 }
 
-// runHost runs the host of a data directory until ctx ends. It calls ready when the host answers,
-// and always closes the listener.
+// runHost runs a host until ctx ends, and calls ready when the host answers. It always closes the
+// listener.
 func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Context, *standalone.Host, string) error) (err error) {
 	defer h.runOptions.Public.Close()
 	dir, err := a.DataDir(h.data)
 	if err != nil {
 		return err
 	}
-	// The checks that need no store come first, because a host that cannot start must not be
-	// created.
+	// These checks come first, because a host that cannot start must not be created.
 	if _, err := translog.New(translog.Config{WitnessKeys: h.runOptions.Witnesses}); err != nil {
 		return err
 	}
@@ -44,7 +42,7 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 			return err
 		}
 	}
-	// A large index may take seconds to open.
+	// Opening a large index may take seconds.
 	a.PrintNote("Starting a host in %s …", dir)
 	log, err := a.OpenHostLog(dir)
 	if err != nil {
@@ -57,9 +55,9 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	defer startPrograms(h.programs, log.Logger)() // the programs end before the host closes
+	defer startPrograms(h.programs, log.Logger)() // the programs must end before the host closes
 	h.runOptions.WrapEndpoints = a.Seams.WrapEndpoints
-	agentsHosted := make(chan struct{}) // closed when the agents of serve --run are hosted
+	agentsHosted := make(chan struct{})
 	if wrap := h.runOptions.WrapPublic; len(h.programs) > 0 {
 		h.runOptions.WrapPublic = func(next http.Handler) http.Handler {
 			return wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +69,8 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 			}))
 		}
 	}
-	// The log looks up the names of vacants. These reads bypass Config.WrapStore, so that a wrapper
-	// that counts the host's reads does not count them.
+	// The reads of the log bypass Config.WrapStore, because a wrapper may count the reads of the
+	// host.
 	log.SetVacants(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
 	return host.Run(ctx, h.runOptions, func(ctx context.Context) error {
 		err := hostAgents(ctx, h.programs)
@@ -90,7 +88,7 @@ func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 	}
 	client, baseURL, err := serve.DialAdmin(dir)
 	if err != nil {
-		return nil // no host answers; if the cause also prevents this start, the start reports it
+		return nil // if the cause also prevents this start, the start reports it
 	}
 	location := ""
 	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: baseURL}, op.None{}); err == nil {

@@ -29,7 +29,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// serveOptions contains the flags of serve.
 type serveOptions struct {
 	devOptions
 	publicURL, certFile, keyFile, tlsDomain, acmeURL string
@@ -186,7 +185,7 @@ func (o *serveOptions) parseBaseURL() (*url.URL, error) {
 		}
 		o.publicURL = "https://" + o.tlsDomain
 	}
-	// ParseBaseURL requires https unless the URL names this machine.
+	// ParseBaseURL allows http only for this machine.
 	u, ok := standalone.ParseBaseURL(o.publicURL)
 	if !ok {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "--public-url", Want: "https://HOST without path", Got: fmt.Sprintf("%.200q", o.publicURL)}
@@ -222,7 +221,7 @@ func loadTLSConfig(a *kit.App, data string, baseURL *url.URL, o serveOptions) (*
 		}
 		return config, c.CheckHostname(baseURL.Hostname())
 	}
-	return nil, nil // plain http
+	return nil, nil
 }
 
 func listenServe(listen string) (net.Listener, error) {
@@ -241,7 +240,6 @@ func listenServe(listen string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveResult is the output of serve when the host is ready.
 type serveResult struct {
 	Pages       string   `json:"pages"`
 	URL         string   `json:"url"`
@@ -250,13 +248,12 @@ type serveResult struct {
 	TLS         bool     `json:"tls"`
 	Proxies     []string `json:"trusted_proxies,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
-	kit.Handout          // address and commands for callers of the first vacant that takes calls, or zero
+	kit.Handout          // handout of the first vacant, or zero
 }
 
-// findFirstHandout returns the handout (address and commands for callers) of the first vacant, by
-// name, that answers calls. Unless allowLoopback is true, the host does not call agents on this
-// machine. A warning names the vacants with such agents. If all vacants have such agents,
-// findFirstHandout returns the handout of the first.
+// findFirstHandout returns the handout of the first vacant that answers calls. Unless allowLoopback
+// is true, vacants with agents on this machine cannot answer, and a warning names them. If no
+// vacant can answer, the handout of the first vacant is returned.
 func findFirstHandout(a *kit.App, ctx context.Context, host *standalone.Host, allowLoopback bool) (first kit.Handout, warnings []string, err error) {
 	client, baseURL := serve.InProcessClient(host.Admin())
 	c := admin.Client{HTTP: client, URL: baseURL}
@@ -300,8 +297,7 @@ func findFirstHandout(a *kit.App, ctx context.Context, host *standalone.Host, al
 	return first, warnings, nil
 }
 
-// needsLoopback reports whether the vacant's agent or model, or an MCP server of its agent, is on
-// this machine.
+// needsLoopback reports whether the agent, its model or one of its MCP servers is on this machine.
 func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, error) {
 	if spec, err := substrate.Parse(v.Substrate); err == nil && isOnThisMachine(spec.Endpoint()) {
 		return true, nil
@@ -310,7 +306,7 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 		return false, nil
 	}
 	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}})
-	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
+	if problem.Is(err, problem.Conflict) {
 		return false, nil
 	}
 	var a definition.Agent
@@ -325,7 +321,6 @@ func isOnThisMachine(rawURL string) bool {
 	return err == nil && outbound.IsThisMachine(u.Hostname())
 }
 
-// maxWarnedNames limits how many vacants the warning at the start names.
 const maxWarnedNames = 5
 
 func (r serveResult) Print(w io.Writer) {

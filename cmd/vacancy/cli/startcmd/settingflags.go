@@ -10,7 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// settingFlags are a command's flags for settings of its host.
+// settingFlags are the flags for a host's settings.
 type settingFlags []*settingFlag
 
 func (f *settingFlags) register(fs *pflag.FlagSet, command string) {
@@ -34,7 +34,7 @@ func (f settingFlags) parse() (setting.Host, error) {
 	return v.Host, errors.Join(errs...)
 }
 
-// settingFlag is a flag with its string value. It implements pflag.Value.
+// settingFlag implements pflag.Value.
 type settingFlag struct {
 	row  setting.Setting
 	text string

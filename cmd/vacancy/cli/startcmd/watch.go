@@ -36,14 +36,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// agentFile is the name of the agent's file in a folder.
 const agentFile = "agent.md"
 
-// watchOptions contains the flags of watch.
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
-	where                                      kit.HostFlags // host of --host; zero for a host on this machine
+	where                                      kit.HostFlags // zero for a host on this machine
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -104,45 +102,44 @@ requests to the program with that secret ("vacancy help agent-contract").`,
 	return cmd
 }
 
-// watcher is a watched folder with an agent.
+// watcher watches a folder with an agent, and runs its program.
 type watcher struct {
 	*kit.App
 	watchOptions
 	dir         string
-	file        string    // name of the agent's file in dir
-	startedAt   time.Time // start time; earlier calls are not shown
-	shortID     string    // the vacant's id in its short form
+	file        string
+	startedAt   time.Time // earlier calls are not shown
+	shortID     string    // id of the vacant
 	handout     kit.Handout
-	outputLock  sync.Mutex          // guards the output, which contains the program's lines and the calls
-	port        int                 // port of the program, or 0 if no URL of the agent leads to this machine
-	portSetting string              // setting that contains the port: base_url or mcp_servers
-	isPortTaken func(port int) bool // reports whether a program listens at the port
-	agent       agentfile.File      // last valid content of the file
-	environ     []string            // variables of the program
-	secret      string              // AGENT_SECRET of the program; "" if watch sets none
-	secretHost  string              // host and port to which the secret is bound
-	lastStatus  agentStatus         // last printed status since the program's start
-	printLine   func(line string)   // prints a line about the program or a line of its output
+	outputLock  sync.Mutex // guards the printed lines
+	port        int        // 0 if no URL of the agent leads to this machine
+	portSetting string     // base_url or mcp_servers
+	isPortTaken func(port int) bool
+	agent       agentfile.File
+	environ     []string
+	secret      string // AGENT_SECRET; "" if watch sets none
+	secretHost  string
+	lastStatus  agentStatus // reset when the program starts
+	printLine   func(line string)
 
-	remote *remoteHost // the host of --host, or nil
+	remote *remoteHost // nil without --host
 
-	joined         bool          // another command runs the host
-	hostEnded      bool          // the joined host has ended
-	nextHostCheck  time.Time     // time of the next check whether the joined host runs
-	hostCheckPause time.Duration // pause between these checks; zero means hostPollInterval
+	joined         bool // another command runs the host
+	hostEnded      bool
+	nextHostCheck  time.Time
+	hostCheckPause time.Duration // zero means hostPollInterval
 }
 
-// agentStatus is the last printed status of the agent.
 type agentStatus uint8
 
 const (
 	statusUnknown agentStatus = iota
-	statusSilent              // the program does not listen yet
-	statusFinal               // the agent answers, or the reason why not was printed
+	statusSilent
+	statusFinal // the agent answers, or the watch printed why not
 )
 
-// newWatcher returns a watcher of a folder or an agent's file. renameHint is the command to suggest
-// if the folder's name cannot be a vacant's name.
+// newWatcher returns a watcher of a folder or an agent's file. If the folder's name cannot be a
+// vacant's name, the error's hint is renameHint.
 func newWatcher(a *kit.App, path string, o watchOptions, renameHint string) (w *watcher, err error) {
 	w = &watcher{App: a, watchOptions: o, file: agentFile, isPortTaken: isListening, environ: os.Environ()}
 	w.printLine = func(line string) { w.printf("%s | %s", w.name, line) }
@@ -197,8 +194,7 @@ func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) erro
 	defer journal.Close()
 	snapshot := w.snapshotFiles()
 	program := w.startProgram()
-	// Wait first, because hostAgent asks the program for its tools, and the first call may follow
-	// immediately.
+	// hostAgent asks the program for its tools, and the first call may follow immediately.
 	w.waitForStart(ctx, program)
 	if err := w.hostAgent(ctx); err != nil {
 		program.stop()
@@ -225,7 +221,7 @@ func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) erro
 	return nil
 }
 
-// printStatus prints after each start of the program whether the agent answers calls.
+// printStatus prints once after each start of the program whether the agent answers calls.
 func (w *watcher) printStatus(ctx context.Context, program *process) {
 	switch {
 	case w.lastStatus == statusFinal || ctx.Err() != nil:
@@ -251,9 +247,8 @@ func (w *watcher) printStatus(ctx context.Context, program *process) {
 	}
 }
 
-// findFailure asks the host of another command whether a call would reach the agent, and returns
-// the reason if it would not. That host may be configured not to call agents on this machine. A
-// host that this command started always calls them, so findFailure does not ask it.
+// findFailure returns why calls do not reach the agent, or "". Only the host of another command may
+// be configured not to call agents on this machine.
 func (w *watcher) findFailure(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.portSetting != "base_url" {
 		return ""
@@ -306,9 +301,9 @@ func (w *watcher) readAgentFile() error {
 		}
 	}
 	port := 0
-	for _, endpoint := range slices.Backward(endpoint) { // the first URL on this machine is used
+	for _, endpoint := range slices.Backward(endpoint) {
 		if u, err := url.Parse(endpoint); err == nil && outbound.IsThisMachine(u.Hostname()) {
-			port, _ = strconv.Atoi(u.Port()) // 0 if the URL has no port
+			port, _ = strconv.Atoi(u.Port())
 		}
 	}
 	if w.port != 0 && port != w.port && port != 0 && w.programCommand() != "" && w.isPortTaken(port) {
@@ -326,21 +321,19 @@ func (w *watcher) readAgentFile() error {
 	return nil
 }
 
-// secretEnv names the environment variable that gives a program the secret with which its host
-// signs requests.
+// secretEnv names the variable with the secret that signs the requests of the host to the program.
 const secretEnv = "AGENT_SECRET"
 
-// secretName returns the name of the secret that watch creates for an agent. A long name loses its
-// beginning, because names of secrets and vacants have at most 64 bytes.
+// secretName returns the name of the secret for an agent. It shortens long names, because the names
+// of secrets have at most 64 bytes.
 func secretName(name string) string {
 	const prefix = "watch-"
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// startOrJoinHost starts a host in this process, unless one runs in the data directory. If --join
-// is set, it waits for the host of another command instead. The returned channel receives the error
-// with which the host in this process ended, and is then closed. If another command runs the host,
-// the channel is nil.
+// startOrJoinHost starts a host in this process, unless one runs in the data directory or --join is
+// set. hostDone receives the final error of the host in this process. It is nil if another command
+// runs the host.
 func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -366,7 +359,7 @@ func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, e
 			return nil, err
 		}
 	}
-	// The watch shows calls from the journal (the host's log file), so it discards the host's output.
+	// The watch shows calls from the journal, so it discards the output of the host.
 	quietApp := *w.App
 	quietApp.Out, quietApp.Err = io.Discard, io.Discard
 	h, url, err := prepareDevHost(&quietApp, devOptions{listen: w.listen}, setting.Defaults().Host)
@@ -398,7 +391,6 @@ func (w *watcher) hostAgent(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The host signs its requests to the program with the secret.
 		if w.secret != "" && u.Host != w.secretHost {
 			newSecret := admin.SetSecretRequest{SecretRef: admin.SecretRef{Name: file.Agent.Secret}}
 			if vacant, err := c.ShowVacant(ctx, w.name); err == nil && vacant.Name == w.name {
@@ -420,10 +412,9 @@ func (w *watcher) hostAgent(ctx context.Context) error {
 	})
 }
 
-// createOrUpdateVacant creates the vacant at the host of c. If the name is taken, it calls
-// allowUpdate. Unless allowUpdate returns an error, it then creates the next version of the
-// vacant's agent. isNew reports whether the vacant or the version is new. place describes the host
-// in messages.
+// createOrUpdateVacant creates the vacant at the host of c. If the name is taken and allowUpdate
+// returns nil, it creates the next version of the agent. isNew reports whether the vacant or the
+// version is new.
 func (w *watcher) createOrUpdateVacant(ctx context.Context, c op.Client, file *agentfile.File, place string, allowUpdate func() error) (vacant admin.Vacant, isNew bool, err error) {
 	vacant, err = admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 	message, isNew := w.name+" is hosted "+place+" now", err == nil
@@ -450,8 +441,8 @@ func (w *watcher) createOrUpdateVacant(ctx context.Context, c op.Client, file *a
 	return vacant, isNew, nil
 }
 
-// pollJoinedHost checks whether the host of another command still runs. When that host runs again
-// after it had ended, pollJoinedHost installs the agent there again.
+// pollJoinedHost checks at intervals whether the host of another command still runs. After a
+// restart of that host, it installs the agent again.
 func (w *watcher) pollJoinedHost(ctx context.Context) {
 	now := w.Now()
 	if !w.joined || now.Before(w.nextHostCheck) {
@@ -463,12 +454,12 @@ func (w *watcher) pollJoinedHost(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, serve.ErrNoHost) && !w.hostEnded:
-		w.hostEnded, w.hostCheckPause, w.secretHost = true, hostPollInterval, "" // the next host may not have the secret
+		w.hostEnded, w.hostCheckPause, w.secretHost = true, hostPollInterval, "" // the next host may lack the secret
 		w.printf("the host in %s has ended; %s answers no calls until the host runs again", kit.EscapeLine(dir), w.name)
 	case err == nil && w.hostEnded:
 		err := w.hostAgent(ctx)
 		if problem.Is(err, problem.Unavailable) {
-			break // the host is still starting
+			break
 		}
 		w.hostEnded, w.hostCheckPause, w.lastStatus = false, hostPollInterval, statusUnknown
 		w.printf("the host in %s runs again", kit.EscapeLine(dir))
@@ -486,7 +477,6 @@ func (w *watcher) printUnchanged(err error) {
 	w.printf("%s is unchanged: %s", w.name, kit.EscapeLine(kit.TextWithCauses(kit.ToProblem(err))))
 }
 
-// First and longest pause between two checks whether the host of another command runs.
 const (
 	hostPollInterval    = time.Second
 	maxHostPollInterval = 10 * time.Second
@@ -495,9 +485,8 @@ const (
 // pollInterval is the pause between two checks of the folder and the journal.
 const pollInterval = 150 * time.Millisecond
 
-// run shows calls until ctx or the host ends, and then ends the program. It restarts the program
-// when files of the folder change. If --host is set, journal is nil, and the worker prints the
-// turns.
+// run shows calls and restarts the program when files change. It ends the program when ctx or the
+// host ends. journal is nil with --host, because the worker prints the turns.
 func (w *watcher) run(ctx context.Context, journal *standalone.JournalReader, done <-chan error, lastSnapshot map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
@@ -507,7 +496,7 @@ func (w *watcher) run(ctx context.Context, journal *standalone.JournalReader, do
 		default:
 		}
 		if program.hasEnded() && w.port != 0 && w.isPortTaken(w.port) {
-			return w.portTakenError() // another program took the port first
+			return w.portTakenError()
 		}
 		if w.pollJoinedHost(ctx); !w.hostEnded {
 			w.printStatus(ctx, program)
@@ -521,7 +510,7 @@ func (w *watcher) run(ctx context.Context, journal *standalone.JournalReader, do
 			if journal == nil {
 				return nil
 			}
-			return journal.ReadNewLines(context.WithoutCancel(ctx), w.showCall) // the last calls
+			return journal.ReadNewLines(context.WithoutCancel(ctx), w.showCall)
 		}
 		snapshot := w.snapshotFiles()
 		changed := changedFiles(lastSnapshot, snapshot)
@@ -559,27 +548,25 @@ func (w *watcher) showCall(line []byte) error {
 	if _, vacantID, _ := strings.Cut(kit.FieldText(e.Fields[kit.FieldPair]), ">"); !ok || vacantID == "" || vacantID != w.shortID || e.Time.Before(w.startedAt) {
 		return nil
 	}
-	e.Fields[kit.FieldVacant] = w.name // the host may not have known the name yet
+	e.Fields[kit.FieldVacant] = w.name // the host may not know the name yet
 	w.outputLock.Lock()
 	defer w.outputLock.Unlock()
 	return hostcmd.PrintEvent(w.App, &e)
 }
 
-// Limits of a watched folder.
 const (
 	maxWatchedFiles = 5000
 	maxWatchedDepth = 5
 )
 
 func (w *watcher) snapshotFiles() map[string]string {
-	// Each value contains the size and the modification time of a file. Files that tools generate
-	// are skipped.
+	// The values contain the size and modification time of a file. Generated files are skipped.
 	files := map[string]string{}
 	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(w.dir, path)
 		switch {
 		case err != nil:
-			return nil // the file was removed concurrently
+			return nil
 		case name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "__pycache__" || strings.HasSuffix(d.Name(), "~")):
 			if d.IsDir() {
 				return fs.SkipDir
@@ -601,8 +588,8 @@ func (w *watcher) snapshotFiles() map[string]string {
 	return files
 }
 
-// changedFiles returns the sorted names of new, changed and deleted files. Files that package
-// managers write do not count as changed.
+// changedFiles returns the sorted names of new, changed and deleted files, without files that
+// package managers write.
 func changedFiles(before, now map[string]string) (names []string) {
 	ignoredFiles := []string{"package-lock.json", "go.sum"}
 	for name, state := range now {

@@ -21,34 +21,30 @@ import (
 )
 
 const (
-	// maxTurns limits the concurrent turns.
 	maxTurns = 16
 	// agentTimeout limits the time of an answer. The host's deadline for a turn is shorter.
 	agentTimeout = 15 * time.Minute
 )
 
-// remoteHost connects a watched agent to the host of --host.
 type remoteHost struct {
-	api         op.Client                  // API of that host
-	agentClient *outbound.Client           // calls the agent on this machine
+	api         op.Client
+	agentClient *outbound.Client           // for calls of the agent on this machine
 	agent       atomic.Pointer[localAgent] // nil until installRemote succeeds
 }
 
-// localAgent is the address of the agent on this machine, with the secret that signs the requests
-// to the agent. Both may change when the agent's file changes.
+// localAgent is an address that may change with the agent's file.
 type localAgent struct {
 	url    string
 	port   int
 	secret substrate.Secret
 }
 
-// runRemoteWatch runs an agent on this machine as the worker of a vacant at another host.
 func runRemoteWatch(a *kit.App, ctx context.Context, path string, o watchOptions) error {
 	w, err := newWatcher(a, path, o, a.CommandLine()+" --name NAME")
 	if err != nil {
 		return err
 	}
-	allowAny := func(context.Context, outbound.Actor, string) error { return nil } // any address is allowed, because the user chose it
+	allowAny := func(context.Context, outbound.Actor, string) error { return nil } // the user chose the address
 	w.remote = &remoteHost{agentClient: outbound.New(outbound.Options{AllowLoopback: true, Guard: allowAny, Timeout: agentTimeout})}
 	if err := w.checkLocal(); err != nil {
 		return err
@@ -80,7 +76,6 @@ func runRemoteWatch(a *kit.App, ctx context.Context, path string, o watchOptions
 	})
 }
 
-// checkLocal returns an error unless the agent is a program on this machine.
 func (w *watcher) checkLocal() error {
 	if w.port == 0 || w.portSetting != "base_url" || w.agent.Agent.Provider != substrate.KindHTTP {
 		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs the agent here; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
@@ -91,9 +86,8 @@ func (w *watcher) checkLocal() error {
 	return nil
 }
 
-// installRemote creates the vacant at the host, or the next version of its agent. It returns an
-// error if the existing vacant does not have the substrate worker. It also returns an error if that
-// vacant belongs to a tenant and the client acts for the operator.
+// installRemote creates the vacant at the host, or the next version of its agent. It refuses an
+// existing vacant of another substrate, and if the client is the operator, a vacant of a tenant.
 func (w *watcher) installRemote(ctx context.Context) error {
 	if err := w.checkLocal(); err != nil {
 		return err
@@ -117,7 +111,7 @@ func (w *watcher) installRemote(ctx context.Context) error {
 		case specErr != nil || spec.Kind != substrate.KindWorker:
 			err = problem.New(problem.Conflict, "%s: expected a vacant with the substrate worker, got one with %s", w.name, kit.Truncate(v.Substrate, kit.MaxShownCause))
 		default:
-			file.Agent.Model = spec.Argument // keeps the vacant's argument, for example redo=1
+			file.Agent.Model = spec.Argument // keep the argument, for example redo=1
 			return nil
 		}
 		return kit.WithHint(err, "%s --name NAME", w.CommandLine())
@@ -128,7 +122,6 @@ func (w *watcher) installRemote(ctx context.Context) error {
 	return err
 }
 
-// answerTurn asks the agent on this machine for the answer of a turn.
 func (w *watcher) answerTurn(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
 	agent := w.remote.agent.Load()
 	for waitStart := time.Now(); !w.isPortTaken(agent.port) && time.Since(waitStart) < startTimeout && ctx.Err() == nil; { // the program may be restarting

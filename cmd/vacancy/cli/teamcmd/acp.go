@@ -32,7 +32,6 @@ func (f *acpFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; by default the program gets only the variables that every program needs")
 }
 
-// options returns the options of an ACP agent, except for its command.
 func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err error) {
 	o = acpclient.Options{
 		Root: f.root, Approval: acpclient.Approval(f.approval), Version: kit.Version(), Now: a.Now,
@@ -65,8 +64,8 @@ func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err er
 	return o, nil
 }
 
-// terminalAsker returns a function that asks the user at the terminal until the user chooses an
-// option. An empty line ends the question without a choice.
+// terminalAsker returns a function that asks the user until the user chooses an option or enters an
+// empty line.
 func terminalAsker(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
 	var mu sync.Mutex
 	return func(ctx context.Context, q acpclient.Question) (string, error) {
@@ -81,10 +80,8 @@ func terminalAsker(a *kit.App) func(context.Context, acpclient.Question) (string
 	}
 }
 
-// maxTitle limits the title of a tool call and the name of an option in a question.
 const maxTitle = 500
 
-// questionText returns a question with its numbered options.
 func questionText(q acpclient.Question) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The agent asks for permission: %s\n", kit.Truncate(*q.ToolCall.Title, maxTitle))
@@ -95,7 +92,7 @@ func questionText(q acpclient.Question) string {
 	return b.String()
 }
 
-// findOption returns the id of the option that an answer chooses by number or name, or by yes or
+// findOption returns the id of the option that an answer chooses by number, by name, or by yes or
 // no.
 func findOption(options []acpclient.Option, answer string) (option string, ok bool) {
 	answer = strings.ToLower(strings.TrimSpace(answer))
@@ -115,7 +112,6 @@ func findOption(options []acpclient.Option, answer string) (option string, ok bo
 	return "", false
 }
 
-// localResult is the result of a task of an agent on this machine.
 type localResult struct {
 	Session      string   `json:"session_id"`
 	Response     string   `json:"response"`
@@ -124,7 +120,7 @@ type localResult struct {
 	Seconds      float64  `json:"duration_seconds"`
 }
 
-// runLocal does the task with an ACP agent on this machine. It prints the response as it arrives.
+// runLocal does the task with an ACP agent on this machine.
 func (f *runFlags) runLocal(ctx context.Context, a *kit.App) error {
 	opts, err := f.acpFlags.options(a, f.task.Mode)
 	if err != nil {

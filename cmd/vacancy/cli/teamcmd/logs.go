@@ -21,7 +21,6 @@ func IsTaskID(arg string) bool {
 	return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == ""
 }
 
-// logPollInterval is the time between two requests for new events.
 const logPollInterval = time.Second
 
 // PrintLog prints the log of a task as JSON lines. If follow is true, it prints new events until the

@@ -36,8 +36,7 @@ type agentProgram struct {
 type provider struct {
 	envNames            []string // variables with keys and addresses, passed to the program if they are set
 	unsupportedSettings []string // settings that the program does not support
-	// build builds the command line with the settings of an agent's file.
-	build func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
+	build               func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
 }
 
 // providers contains a provider for each value of --provider.
@@ -68,9 +67,8 @@ func findAgentFile(root, name string) string {
 	return ""
 }
 
-// buildProgram returns the command line of the worker's agent. If --provider is set, the provider
-// builds the command line. Otherwise the command line is argv. buildProgram warns about each setting
-// in the agent's file that is not passed to the agent.
+// buildProgram returns argv, or the command line that --provider builds from the agent's file. It
+// warns about each setting in the file that is not passed to the agent.
 func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string, argv []string) (p agentProgram, err error) {
 	p = agentProgram{argv: argv, cleanUp: func() {}}
 	path := cmp.Or(f.agentFile, findAgentFile(f.acpFlags.root, name))
@@ -125,7 +123,6 @@ const (
 	recommendedVersion  = "v0.27.0-0"
 )
 
-// versionTimeout limits the run that prints a program's version.
 const versionTimeout = 30 * time.Second
 
 // geminiProgram returns the command line of Gemini CLI with the settings of an agent's file. It
@@ -186,7 +183,6 @@ func geminiProgram(ctx context.Context, a *kit.App, f *agentfile.File) (p agentP
 	return p, nil
 }
 
-// geminiVersion returns the version that Gemini CLI prints.
 func geminiVersion(ctx context.Context, a *kit.App, path string) (string, error) {
 	environ, err := acpclient.Environ(a.Env, nil)
 	if err != nil {
@@ -239,7 +235,6 @@ func claudeProgram(_ context.Context, _ *kit.App, f *agentfile.File) (p agentPro
 	return p, nil
 }
 
-// claudeOptions contains the options of Claude Code in the request for a new session.
 type claudeOptions struct {
 	Model           string           `json:"model"`
 	Fallback        string           `json:"fallbackModel,omitempty"`

@@ -106,8 +106,8 @@ and without a key. See "vacancy worker" for --root, --approval and --env.`,
 	return cmd
 }
 
-// checkFlags returns an error if a flag is given that is not supported where the task runs: at a
-// host, or on this machine with --acp.
+// checkFlags returns an error if a flag is not supported with --acp, or is supported only with
+// --acp.
 func (f *runFlags) checkFlags(fs *pflag.FlagSet) (err error) {
 	localFlags, sharedFlags := []string{"root", "approval", "env"}, []string{"acp", "goal", "plan", "context", "mode", "json"}
 	fs.Visit(func(flag *pflag.Flag) {
@@ -146,11 +146,10 @@ func (f *runFlags) fillTask() error {
 	return err
 }
 
-// inputRequired is the state of a task that waits for the answer to its question.
 const inputRequired = "input_required"
 
-// run dispatches the task and waits for it. It answers the agent's questions if f.interactive is
-// set, and otherwise returns when the agent asks one.
+// run dispatches the task and waits for it. If f.interactive is set, it asks the user to answer the
+// agent's questions.
 func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	started, err := CallFunc(teamapi.Dispatch)(ctx, c, teamapi.DispatchRequest{Key: "run-" + rand.Text(), Body: f.task})
 	if err != nil {
@@ -191,8 +190,8 @@ func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
 	}
 }
 
-// printOutcome prints the response of a completed task, or otherwise the state. It returns an error
-// unless the task is completed or waits for an answer.
+// printOutcome prints the task's response or state. It returns an error unless the task is
+// completed or waits for an answer.
 func printOutcome(a *kit.App, s team.Status) error {
 	err := a.Print(s, func(w io.Writer) {
 		if s.Result == nil {

@@ -19,7 +19,6 @@ import (
 )
 
 // NewStdioTeam returns the tools of a team as an MCP server for a client that starts this program.
-// c is a client of the host's API.
 func NewStdioTeam(c op.Client) *mcprelay.Team {
 	m := apiTeam{c}
 	server := mcptool.NewTeamServer(mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), HasTeamTools: true}, func(context.Context) mcptool.Team { return m })
@@ -48,11 +47,11 @@ func (m apiTeam) Dispatch(ctx context.Context, q team.Request) (team.Started, er
 	}})
 }
 
-// maxFileBytes limits the bytes that are read of a file. The host rejects longer texts.
+// maxFileBytes limits the bytes that are read from a file. The host rejects longer texts.
 const maxFileBytes = 1 << 20
 
-// readTask returns the content of the Markdown file in the working directory if task is the path of
-// such a file. Otherwise it returns task.
+// readTask returns the content of the Markdown file in the working directory that task names. If
+// there is no such file, it returns task.
 func readTask(task string) (string, error) {
 	name := task
 	if dir, err := os.Getwd(); err == nil && filepath.IsAbs(task) {

@@ -45,8 +45,8 @@ func WithClient(ctx context.Context, a *kit.App, where kit.HostFlags, f func(op.
 	return (&API{HostAPI: kit.HostAPI{Where: where}}).WithClient(ctx, a, kit.Request{}, f)
 }
 
-// CallFunc returns a function that calls the operator's form of an operation if the client is the
-// operator's, and otherwise the form for account keys.
+// CallFunc returns a function that calls the operator's form of an operation if the client is a
+// *kit.AdminAPI, and otherwise the form for account keys.
 func CallFunc[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
 		_, isOperator := c.(*kit.AdminAPI)

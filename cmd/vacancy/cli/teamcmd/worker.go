@@ -28,8 +28,6 @@ type workerFlags struct {
 	where                     kit.HostFlags
 }
 
-// WorkerCommand returns the command that lets an ACP agent on this machine do the turns of a
-// vacant.
 func WorkerCommand(a *kit.App) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
@@ -86,7 +84,6 @@ is logged, without contents, in .vaultspec/logs below --root.`,
 	return cmd
 }
 
-// run does turns until ctx ends.
 func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, argv []string) error {
 	if _, err := f.acpFlags.options(a, f.mode); err != nil {
 		return err
@@ -114,10 +111,9 @@ func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, argv []s
 	})
 }
 
-// turnRunner runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one
-// message. Usually a turn starts a new program. If a program asks for a permission that the caller
-// must grant, its turn ends with the question, and the program waits. The caller's next message in
-// that context answers the question, and the turn of that message continues the waiting program.
+// turnRunner runs the turns of a vacant with an ACP agent, one at a time. A turn usually starts a
+// new program. If a program asks for a permission that the caller must grant, the turn ends with
+// the question, and the program waits for the caller's next message in the same context.
 type turnRunner struct {
 	*kit.App
 	options    acpclient.Options
@@ -126,8 +122,6 @@ type turnRunner struct {
 }
 
 const (
-	// maxPausedJobs limits the programs that wait for answers of callers, and pauseTimeout limits
-	// how long each program waits.
 	maxPausedJobs = 16
 	pauseTimeout  = 30 * time.Minute
 )
@@ -145,7 +139,6 @@ type turnInput struct {
 	} `json:"history"`
 }
 
-// prompt returns the message, preceded by the earlier messages of the conversation.
 func (q *turnInput) prompt() string {
 	if len(q.History) == 0 {
 		return q.Message
@@ -218,7 +211,6 @@ func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(w
 	}
 }
 
-// startJob starts a program for a turn, and gives it the prompt.
 func (w *turnRunner) startJob(ctx context.Context, q *turnInput, canPause bool) (*job, error) {
 	j := &job{events: make(chan workclient.Event), questions: make(chan permissionQuestion), done: make(chan struct{})}
 	opts := w.options
@@ -271,12 +263,11 @@ type job struct {
 	result    acpclient.Result
 	err       error
 
-	pendingQuestion permissionQuestion // last question of the program
-	pauseTimer      *time.Timer        // cancels the job if the pause becomes too long
-	thoughtBytes    int                // size of the thoughts so far, in bytes
+	pendingQuestion permissionQuestion
+	pauseTimer      *time.Timer // cancels the job if the pause becomes too long
+	thoughtBytes    int
 }
 
-// permissionQuestion is a question about a permission, with the channel that receives the answer.
 type permissionQuestion struct {
 	acpclient.Question
 	answer chan string
@@ -291,14 +282,12 @@ func (j *job) isDone() bool {
 	}
 }
 
-// maxThoughtBytes limits the thoughts of a job that are sent to the host, in bytes, because the host
-// limits the total size of a turn's events.
+// maxThoughtBytes limits the thoughts of a job, because the host limits the size of a turn's
+// events.
 const maxThoughtBytes = 512 << 10
 
-// maxNameBytes limits the name and the id of a tool call, in bytes.
 const maxNameBytes = 128
 
-// truncateName truncates a name to maxNameBytes bytes.
 func truncateName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), maxNameBytes)], "")
 }

@@ -42,7 +42,6 @@ func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	return agentfile.Read(f.From, agentfile.Options{Root: f.root, Substrate: substrate})
 }
 
-// PrintWarnings prints the warnings of an agent's file.
 func PrintWarnings(a *kit.App, name string, warnings []string) {
 	for _, w := range warnings {
 		a.PrintNote("warning: agent of %s: %s", name, kit.EscapeLine(kit.Truncate(w, kit.MaxShownCause)))
@@ -60,7 +59,6 @@ func PrintVersionWarnings(a *kit.App, v *admin.Vacant, file agentfile.File) {
 	}
 }
 
-// agentResult is the output for a vacant's agent.
 type agentResult struct {
 	Version  int                  `json:"version"`
 	Agent    json.RawMessage      `json:"agent"`
@@ -185,8 +183,8 @@ func (r importResult) Print(w io.Writer) {
 	}
 }
 
-// areAgentSettings reports whether all arguments KEY=VALUE are settings of an agent. It returns an
-// error if only some are.
+// areAgentSettings reports whether the arguments KEY=VALUE are settings of an agent. It returns an
+// error if only some of them are.
 func areAgentSettings(settings []string) (bool, error) {
 	isAgentSetting := func(s string) bool { return strings.Contains(s, "=") && agentfile.CanSet(settingKey(s)) }
 	if !slices.ContainsFunc(settings, isAgentSetting) {

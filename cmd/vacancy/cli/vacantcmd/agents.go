@@ -41,8 +41,7 @@ must refuse a question that is signed with another secret.`,
 			if err != nil || spec.Kind != substrate.KindHTTP {
 				return &problem.Error{Kind: problem.Usage, Field: "URL", Want: "an http or https URL", Got: fmt.Sprintf("%.80q", args[0])}
 			}
-			// Any address is allowed, because the user chooses it and the command runs on the
-			// user's machine.
+			// The command runs on the user's machine, so the user may choose any address.
 			allowAny := func(context.Context, outbound.Actor, string) error { return nil }
 			agent, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: allowAny}))(spec.Argument)
 			if err != nil {
@@ -103,11 +102,11 @@ func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.
 	return check
 }
 
-// maxTextBytes limits the text of a call in bytes. Its envelope then fits into 256 KiB.
+// maxTextBytes limits a text so that its envelope fits into 256 KiB.
 const maxTextBytes = 250 << 10
 
-// checkContract sends an agent all kinds of questions that a host may send. It stops after the
-// first question that does not reach the agent.
+// checkContract sends an agent all kinds of questions that a host may send. It stops if the first
+// question does not reach the agent.
 func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (checks []contractCheck) {
 	const thread, sentence = "thread-1", "All work and no play. "
 	for _, test := range []struct {

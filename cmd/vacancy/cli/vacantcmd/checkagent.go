@@ -26,9 +26,8 @@ type AgentCheck struct {
 	Tools *admin.Tools `json:"tools,omitempty"`
 }
 
-// CheckAgent checks the agent of a vacant that was created or changed. It asks the agent one
-// question, and asks the agent's MCP servers for their tools. It prints warnings if a call would
-// fail now or if tools are left out.
+// CheckAgent asks the agent of a created or changed vacant one question, and its MCP servers for
+// their tools. It prints warnings if a call would fail now or if tools are left out.
 func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, skip bool) (r AgentCheck) {
 	if skip {
 		return r
@@ -50,8 +49,8 @@ func CheckAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	return r
 }
 
-// CheckTools asks the MCP servers of a vacant's agent for their tools. It prints warnings if a call
-// would fail now because of a server, or if tools are left out.
+// CheckTools asks the MCP servers of a vacant's agent for their tools, and prints warnings like
+// [CheckAgent].
 func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
 	t := fetchTools(a, ctx, c, v)
 	if t == nil {
@@ -66,8 +65,8 @@ func CheckTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	return t
 }
 
-// fetchTools returns the tools that a vacant's agent is offered, or nil if the vacant has no agent of
-// its own. If the tools are unknown, it prints a warning and returns nil.
+// fetchTools returns the tools that a vacant's agent is offered. It returns nil if the vacant has
+// no agent of its own or if the tools are unknown.
 func fetchTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) *admin.Tools {
 	if v.AgentVersion == 0 || v.DeletedAt != "" {
 		return nil

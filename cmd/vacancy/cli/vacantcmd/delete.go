@@ -35,14 +35,13 @@ command continues; repeating it has no effect.`,
 		if err != nil {
 			return err
 		}
-		// The host refuses to delete a vacant that is not archived, so such a vacant needs no
-		// confirmation.
+		// The host refuses to delete a vacant that is not archived, so no confirmation is needed.
 		if !yes && before.DeletedAt == "" && before.State.IsRetired() {
 			if err := a.AskToConfirm(ctx, fmt.Sprintf("The key of %s will be destroyed, and the host cannot restore it. Type its name to delete it:", before.Name), before.Name); err != nil {
 				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
 			}
 		}
-		// Delete by id. The name was shown to the user, and must not be resolved a second time.
+		// Delete by id, because the name may belong to another vacant by now.
 		after, err := admin.DeleteVacant.Call(ctx, c, admin.VacantRef{Vacant: before.ID.String()})
 		switch {
 		case problem.Is(err, problem.Conflict) && before.State.IsRetired() && before.State != lifecycle.Archived:
@@ -58,7 +57,6 @@ command continues; repeating it has no effect.`,
 	return cmd
 }
 
-// printDeleted prints the tombstone of a vacant.
 func printDeleted(a *kit.App, v admin.Vacant, wasDeleted bool) error {
 	return a.Print(v, func(w io.Writer) {
 		if wasDeleted {

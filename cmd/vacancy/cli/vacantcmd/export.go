@@ -105,7 +105,6 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
 	return cmd
 }
 
-// confirmExport returns the path of an export, after the user has confirmed the export.
 func confirmExport(a *kit.App, ctx context.Context, name, path string, yes bool) (string, error) {
 	if path == "" {
 		path = name + ".vacancy.json"

@@ -17,8 +17,7 @@ type vacantResult struct {
 	// Agent is nil for a vacant without an agent.
 	Agent   *agentResult  `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
-	// ToolTexts contains the texts of tools in the last calls of a caller. It is nil unless they
-	// were requested.
+	// ToolTexts contains the texts of tools in the last calls of a caller, if they were requested.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
 	AgentCheck
 	kit.Handout             // address and commands for callers; only create and show set it
@@ -100,7 +99,6 @@ func (r vacantResult) Print(w io.Writer) {
 	r.Handout.Print(w)
 }
 
-// describeState describes for callers what a state means.
 func describeState(s lifecycle.State) string {
 	switch s {
 	case lifecycle.Local:

@@ -62,8 +62,8 @@ func (l *LocalIdentity) LoadCard(ctx context.Context) error {
 	case problem.Is(err, problem.Revoked) && l.Registry.Reader != nil:
 		l.Registry.Reader = nil
 		return l.LoadCard(ctx)
-	// A registry of the reference implementation does not verify who reads, so it does not show a
-	// hidden vacant even to the vacant itself.
+	// A registry of the reference implementation does not verify readers. It shows a hidden vacant
+	// to no reader, not even to the vacant itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
 		bundle, err := l.Bundle(ctx)
 		l.Card = bundle.Card
@@ -151,9 +151,8 @@ func sendDraft(a *kit.App, ctx context.Context, self *LocalIdentity, d registryc
 	})
 }
 
-// stillAwaitsProbe waits briefly until the registry has reached the endpoint. The registry probes
-// the endpoint only after it has accepted the publication. stillAwaitsProbe returns true if the
-// registry still has not reached the endpoint.
+// stillAwaitsProbe waits briefly until the registry has reached the endpoint, and reports whether
+// it has not. The registry probes an endpoint only after it has accepted the publication.
 func (l *LocalIdentity) stillAwaitsProbe(ctx context.Context) bool {
 	const maxWait, interval = 3 * time.Second, 50 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, maxWait)

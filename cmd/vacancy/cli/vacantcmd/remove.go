@@ -36,7 +36,7 @@ names"). After an interruption the same command continues.`,
 				return kit.WithHint(err, "vacancy remove %s --yes", args[0])
 			}
 		}
-		// Use the id. The name was shown to the user, and must not be resolved a second time.
+		// Use the id, because the name may belong to another vacant by now.
 		id, v := before.ID.String(), before
 		for _, step := range []struct {
 			due bool

@@ -53,8 +53,7 @@ be undone. Use it if somebody else may have the key.`,
 				if err := confirmRevocation(a, cmd.Context(), v.Name, yes); err != nil {
 					return err
 				}
-				// Revoke by id. The name was shown to the user, and must not be resolved a second
-				// time.
+				// Revoke by id, because the name may belong to another vacant by now.
 				revoked, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.NewVacantRequest(v.ID.String(), admin.Revocation{Reason: reason}))
 				if err != nil {
 					return err

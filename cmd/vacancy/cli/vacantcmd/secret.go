@@ -76,9 +76,8 @@ func hintSetSecret(err error, name, tenant string, hosts ...string) error {
 	return kit.WithHint(err, "vacancy secret set %s%s < FILE", kit.ShellWord(name), flags)
 }
 
-// hintMissingSecret adds a hint to an error about the agent's missing secret: the command that sets
-// it. agent is a definition in JSON. If agent is nil, the default agent of the substrate spec is
-// used.
+// hintMissingSecret adds a hint with the command that sets the missing secret. agent is a
+// definition in JSON, or nil for the default agent of spec.
 func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) error {
 	if p := problem.AsError(err); err == nil || p.Field != "secret" || !strings.Contains(p.Text(), " has no secret ") {
 		return err

@@ -52,7 +52,7 @@ already in the state is not changed.`,
 					return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
 				}
 			}
-			// Use the id. The name was shown to the user, and must not be resolved a second time.
+			// Use the id, because the name may belong to another vacant by now.
 			after, err := s.to.Call(ctx, c, admin.VacantRef{Vacant: before.ID.String()})
 			if err != nil {
 				return err

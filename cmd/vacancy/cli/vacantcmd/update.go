@@ -107,9 +107,8 @@ func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string,
 	return a.PrintResult(vacantResult{Vacant: after, AgentCheck: CheckAgent(a, ctx, c, &after, noCheck), hasPrintedWarnings: true})
 }
 
-// updateAgent creates the next version of a vacant's agent. If copiedVersion is positive, the next
-// version is a copy of that version. Otherwise it is the agent in file or, if file is zero, the
-// current version with the settings in args[1:].
+// updateAgent creates the next version of a vacant's agent. If copiedVersion is positive, it copies
+// that version. Otherwise it uses file, or the settings in args[1:] if file is zero.
 func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, copiedVersion int, noCheck bool) error {
 	current, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: args[0]}})
 	if err != nil {

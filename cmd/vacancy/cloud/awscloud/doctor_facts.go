@@ -93,8 +93,7 @@ func classifyCredentialError(err error) doctor.CredentialProblem {
 	return doctor.Unreachable
 }
 
-// fetchAccount asks AWS for the owner of the credentials. It also reads AWS's clock from the
-// answer, even if AWS refuses the request.
+// fetchAccount reads AWS's clock even from the answer that refuses the request.
 func (c *Cloud) fetchAccount(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
@@ -177,12 +176,10 @@ func (c *Cloud) fetchQuota(ctx context.Context, name string, functions doctor.St
 	return q
 }
 
-// maxTypeRequests limits the concurrent requests to CloudFormation, which throttles large numbers of
-// them.
+// maxTypeRequests limits the concurrent requests, because CloudFormation throttles them.
 const maxTypeRequests = 4
 
-// fetchTypeSupport queries CloudFormation for each resource type that a stage may use. If the first query
-// fails, it sends no others.
+// fetchTypeSupport queries each resource type that a stage may use. If the first query fails, it sends no others.
 func (c *Cloud) fetchTypeSupport(ctx context.Context) doctor.TypeSupport {
 	schema, err := c.describeType(ctx, doctor.KeyType)
 	if err != nil {

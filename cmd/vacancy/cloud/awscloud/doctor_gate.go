@@ -12,11 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// maxExecutions is the maximum number of executions that are read for each status.
 const maxExecutions = 100
 
-// fetchGate returns facts about a state machine. It counts the executions that failed, timed out or
-// were aborted after since.
+// fetchGate returns the state of a state machine, and its failed executions after since.
 func (c *Cloud) fetchGate(ctx context.Context, arn string, since time.Time) doctor.Gate {
 	if arn == "" {
 		return doctor.Gate{NameUnknown: true}

@@ -29,23 +29,20 @@ func (c *Cloud) LogGroups(ctx context.Context, prefix string) ([]string, error) 
 	return names, nil
 }
 
-// Limits of a tail. AWS may deliver a line some seconds late, when newer lines were already shown.
-// Therefore each read starts earlier than the last shown line, and skips lines that were already
-// shown.
+// AWS may deliver a line some seconds late, when newer lines were already shown. Therefore each
+// read starts before the last shown line, and skips lines that were already shown.
 const (
 	maxLineDelay = 10 * time.Second
 	maxPageLines = 500 // limit of the lines per group in memory
 	maxShownIDs  = 20_000
 )
 
-// logTail implements cloud.LogTail. Its memory is limited to one page per group and the ids of the
-// lines that were shown last.
 type logTail struct {
 	cloud      *Cloud
 	groups     []string
 	startTime  time.Time
 	shownIDs   map[string]bool // ids of lines that were shown
-	shownOrder []string        // ring buffer of these ids
+	shownOrder []string        // ring buffer of shownIDs
 	nextSlot   int             // index of the oldest id in the ring buffer
 }
 
@@ -53,7 +50,6 @@ func (c *Cloud) TailLogs(groups []string, from time.Time) cloud.LogTail {
 	return &logTail{cloud: c, groups: groups, startTime: from, shownIDs: map[string]bool{}, shownOrder: make([]string, maxShownIDs)}
 }
 
-// identifiedLine is a log line with the id that AWS assigned.
 type identifiedLine struct {
 	cloud.LogLine
 	id string
@@ -117,7 +113,6 @@ func (l identifiedLine) isBefore(other identifiedLine) bool {
 	return cmp.Or(l.Time.Compare(other.Time), strings.Compare(l.Group, other.Group)) < 0
 }
 
-// groupReader reads the lines of one group since a time, page by page.
 type groupReader struct {
 	cloud     *Cloud
 	group     string

@@ -26,8 +26,8 @@ var (
 	missingCodes           = []string{"ResourceNotFoundException", "NoSuchBucket", "NoSuchKey", "NotFound", "TableNotFoundException", "StackNotFoundException", "TypeNotFoundException"}
 )
 
-// ToProblem converts an error of the SDK into a problem with a kind and a helpful text. The original
-// error stays in the chain. A problem is returned unchanged.
+// ToProblem converts an error of the SDK into a problem that names a remedy. A problem is returned
+// unchanged.
 func ToProblem(err error) error {
 	var wrapped *problem.Error
 	if err == nil || errors.As(err, &wrapped) {
@@ -61,8 +61,8 @@ type codeError struct{ smithy.APIError }
 
 func (a codeError) Error() string { return a.ErrorCode() }
 
-// convertAPIError converts apiErr, which AWS returned, into a problem. sdkErr wraps apiErr. The
-// problem does not wrap sdkErr, whose text would repeat the message.
+// convertAPIError converts apiErr into a problem. The problem does not wrap sdkErr, because the
+// text of sdkErr would repeat the message.
 func convertAPIError(sdkErr error, apiErr smithy.APIError) error {
 	code, message := apiErr.ErrorCode(), strings.TrimSuffix(apiErr.ErrorMessage(), ".")
 	operation, err := operationName(sdkErr), codeError{apiErr}
@@ -117,7 +117,6 @@ func operationName(err error) string {
 	return "AWS"
 }
 
-// unwrapNetError returns the network error without the SDK's wrappers.
 func unwrapNetError(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

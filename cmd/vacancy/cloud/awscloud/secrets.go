@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Labels of a secret's versions. The edge (CloudFront) sends the value with the label AWSCURRENT. A
-// new value has the label pendingLabel until the edge sends it. AWSCURRENT therefore stays correct
-// if a rotation is interrupted.
+// CloudFront sends the value with the label AWSCURRENT. A new value has pendingLabel until
+// CloudFront sends it, so AWSCURRENT stays correct if a rotation is interrupted.
 const (
 	currentLabel = "AWSCURRENT"
 	pendingLabel = "VACANCY_COMING"

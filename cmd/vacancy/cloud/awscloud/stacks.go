@@ -101,8 +101,7 @@ func (w *eventReader) Next(ctx context.Context) ([]cloud.Event, error) {
 	return history, nil
 }
 
-// readNewEvents reads the events of a stack that are newer than the last returned event, in order
-// of time.
+// readNewEvents reads the events of a stack since the last returned event.
 func (w *eventReader) readNewEvents(ctx context.Context, stack string) ([]cloud.Event, error) {
 	var events []cloud.Event
 	pages := cloudformation.NewDescribeStackEventsPaginator(w.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})

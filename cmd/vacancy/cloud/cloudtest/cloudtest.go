@@ -1,6 +1,6 @@
-// Package cloudtest provides a server with recorded AWS responses, for situations that no local
-// server can produce on demand: faults, throttling, multiple pages and results out of order. A test
-// fails if the tested code sends an operation for which the test has set no response.
+// Package cloudtest provides a server with recorded AWS responses, for faults and results that no
+// local server can produce on demand. A test fails if the tested code sends an operation for which
+// the test has set no response.
 package cloudtest
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-// AWS is a server on loopback. It speaks the protocols of the AWS services that "vacancy" uses.
+// AWS speaks the protocols of the AWS services that "vacancy" uses.
 type AWS struct {
 	URL string
 
@@ -30,10 +30,9 @@ type AWS struct {
 	requests   []Request
 }
 
-// Request is a decoded request.
 type Request struct {
-	Operation string // name of the operation, for example DescribeStacks
-	Path      string // path of the URL
+	Operation string // for example DescribeStacks
+	Path      string
 	Form      url.Values
 	JSON      map[string]any
 	Body      []byte
@@ -57,8 +56,7 @@ func New(t testing.TB) *AWS {
 }
 
 // NewWithEnv starts a server for account 123456789012, and sets the environment so that the AWS SDK
-// of this process uses it. The SDK's retries stay on, because the server may close an idle
-// connection.
+// uses it. The SDK's retries stay on, because the server may close an idle connection.
 func NewWithEnv(t *testing.T) *AWS {
 	t.Helper()
 	a := New(t)
@@ -103,7 +101,7 @@ type Stack struct {
 	Outputs      map[string]string
 }
 
-// SetStacks sets the response of DescribeStacks. All other stacks do not exist.
+// SetStacks sets the response of DescribeStacks.
 func (a *AWS) SetStacks(stacks ...Stack) {
 	a.SetResponder("DescribeStacks", func(r Request) Reply {
 		name := r.Form.Get("StackName")
@@ -168,8 +166,6 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decodeRequest determines the operation of a request from its form, its header, or its method and
-// path.
 func decodeRequest(r *http.Request) Request {
 	body, _ := io.ReadAll(r.Body)
 	req := Request{Path: r.URL.Path, Body: body, Form: url.Values{}}

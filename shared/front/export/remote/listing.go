@@ -15,27 +15,25 @@ import (
 )
 
 // streamChecker checks that a host's list of streams ends and contains each name once. An untrusted
-// host could repeat pages forever. It could also list some streams twice, so that the total hides
-// the streams that it omits. streamChecker stores 16 bytes per name. When hashesPerRun names are in
-// memory, it writes them to this machine's disk as a sorted run. At the end of the list, it merges
-// the runs to find duplicates.
+// host could repeat pages forever, or list streams twice to hide the streams that it omits. The
+// checker writes hashes of the names to disk in sorted runs, and merges the runs to find
+// duplicates.
 type streamChecker struct {
 	currentRun []nameHash
-	file       *os.File // sorted runs, one after the other
-	runCount   int64    // number of runs in file
+	file       *os.File
+	runCount   int64
 
-	pagesSinceMark uint64 // pages since mark was set
+	pagesSinceMark uint64
 	mark           string // cursor of an earlier page (Brent's cycle detection)
-	markInterval   uint64 // number of pages after which the mark is replaced
+	markInterval   uint64
 }
 
-// nameHash is a prefix of the SHA-256 of a name.
 type nameHash [16]byte
 
-// hashesPerRun is the number of hashes in a run. A run takes 1 MB of memory.
+// hashesPerRun is the number of hashes in a run, which takes 1 MB.
 const hashesPerRun = 64 << 10
 
-// addPage adds a page of names. next is the cursor of the next page, or "" on the last page.
+// addPage adds a page of names. next is "" on the last page.
 func (l *streamChecker) addPage(names []store.Stream, next string) error {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(name))
@@ -50,8 +48,7 @@ func (l *streamChecker) addPage(names []store.Stream, next string) error {
 		defer l.close()
 		return l.checkDuplicates()
 	}
-	// The comparison with an earlier cursor detects every cycle of cursors within three times its
-	// length.
+	// Every cycle of cursors is detected within three times its length.
 	if l.pagesSinceMark > 0 && next == l.mark {
 		return mismatchError("streams", "a list that ends", "the same page again")
 	}
@@ -71,8 +68,7 @@ func (l *streamChecker) writeRun() error {
 			return fileError(err)
 		}
 		l.file = f
-		// Where the system allows it, the file is unlinked immediately, so it disappears however
-		// this process ends.
+		// Most systems unlink an open file, so that a crash leaves no file.
 		_ = os.Remove(f.Name())
 	}
 	slices.SortFunc(l.currentRun, compareHashes)
@@ -119,7 +115,6 @@ func (l *streamChecker) checkDuplicates() error {
 	return nil
 }
 
-// runReader is a sorted run in the file or in memory.
 type runReader struct {
 	file      *bufio.Reader
 	remaining []nameHash
@@ -140,7 +135,6 @@ func (s *runReader) advance() (more bool, err error) {
 	return err == nil, fileError(err)
 }
 
-// runHeap is a heap of runs, ordered by their next hash.
 type runHeap []runReader
 
 func (s runHeap) Len() int           { return len(s) }
@@ -161,7 +155,6 @@ func (l *streamChecker) close() {
 	*l = streamChecker{currentRun: l.currentRun[:0]}
 }
 
-// fileError wraps an error of the temporary file. If err is nil, it returns nil.
 func fileError(err error) error {
 	if err == nil {
 		return nil

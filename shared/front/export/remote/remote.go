@@ -1,9 +1,8 @@
 // Package remote reads another host through the pages of its export. It provides a source for fsck
 // and transcript, and a vault that opens text keys.
 //
-// The host is not trusted: if a page does not match the request, reading ends with an error. Fsck
-// checks the content of the pages. The package never writes to the host. Memory does not grow with
-// the size of the host. A page that cannot be read is an error, never the end of a list.
+// The host is not trusted: if a page does not match its request, reading ends with an error. The
+// package never writes to the host.
 package remote
 
 import (
@@ -27,23 +26,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Config contains the address of a host and the means to reach it.
 type Config struct {
 	// HTTP sends the requests. It must add the operator's key and must not follow redirects.
 	HTTP *http.Client
 	URL  string // URL of the export handler, without a trailing slash
-	// Wait sleeps between tries, and returns early when its context ends. The default is
-	// retry.Sleep.
+	// Wait sleeps between tries. The default is retry.Sleep.
 	Wait func(context.Context, time.Duration) error
 }
 
-// Limits of a request.
 const (
-	maxPageBytes = 8 << 20 // bytes of an answer; a page has about 1.5 MB
+	maxPageBytes = 8 << 20 // a page has about 1.5 MB
 	tryTimeout   = time.Minute
-	// maxTries limits how often a request is sent to a host that is overloaded, throttled or being
-	// deployed. All tries take about a minute and a half. They are worth it because a failure would
-	// end a check that takes hours.
+	// maxTries limits the tries of a request. All tries take about a minute and a half, because a
+	// failure would end a check that takes hours.
 	maxTries     = 8
 	firstBackoff = 500 * time.Millisecond
 	maxBackoff   = 30 * time.Second
@@ -78,12 +73,9 @@ func Connect(ctx context.Context, c Config) (*Host, error) {
 	return h, nil
 }
 
-// Retention returns the time for which the host stores the text keys of a day after the end of the
-// day.
 func (h *Host) Retention() time.Duration { return h.retention }
 
-// Docs lists documents. If r.Index is set, it returns only the keys of the documents that the index
-// lists (documents.IsListed).
+// Docs lists documents, or only their keys if r.Index is set.
 func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
@@ -113,8 +105,7 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	return docs, page.Next, damageError(page.Damaged)
 }
 
-// checkOrder checks that a page continues after its cursor, in order and without duplicates. An index
-// may list several documents with the same sort key, but each page must advance the sort key.
+// checkOrder checks that a page continues after its cursor, in order and without duplicates.
 // Otherwise the host could send the reader in circles.
 func checkOrder(r store.Range, n int, page *export.DocsPage, start store.Cursor) ([]store.Doc, error) {
 	startKey := start.Key.Sort
@@ -178,7 +169,6 @@ func withheldError(cause error) error {
 	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens only text keys for an export")
 }
 
-// damageError returns an error for damage that the host reported, or nil.
 func damageError(message string) error {
 	if message == "" {
 		return nil
@@ -197,8 +187,7 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 	return h.send(ctx, http.MethodGet, path, nil, into)
 }
 
-// send sends a request until it is answered or refused, at most maxTries times. All requests only
-// read, so they may be repeated.
+// send may repeat requests, because all requests only read.
 func (h *Host) send(ctx context.Context, method, path string, body []byte, into any) error {
 	backoff := firstBackoff
 	for attempt := 1; ; attempt++ {
@@ -215,8 +204,8 @@ func (h *Host) send(ctx context.Context, method, path string, body []byte, into 
 	}
 }
 
-// tryOnce sends a request once. retryAfter is the pause before the next try: zero means the default
-// pause, and a negative value means that the request must not be repeated.
+// tryOnce sends a request once. If retryAfter is negative, the request must not be repeated. Zero
+// means the default pause.
 func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (retryAfter time.Duration, err error) {
 	const noRetry = -1
 	if ctx.Err() != nil {

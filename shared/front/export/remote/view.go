@@ -30,16 +30,14 @@ type view struct {
 	head    head
 }
 
-// headRowCount is the number of first rows that are requested together with a stream's last row.
 const headRowCount = 256
 
-// head contains the first rows of a stream, which were requested together with its last row. It
-// saves a round trip, because a reader of the last row usually reads the first rows next. A head is
-// used once.
+// head contains the first rows of a stream, which were requested together with its last row. A
+// reader of the last row usually reads the first rows next.
 type head struct {
 	stream        store.Stream
 	rows          *export.RowsPart
-	recentStreams [2]store.Stream // last two streams whose heads were requested; they are not requested again
+	recentStreams [2]store.Stream // last two streams whose heads were requested
 }
 
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
@@ -72,8 +70,7 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 	return convertRows(&page.Rows, from, n, d)
 }
 
-// convertRows returns the rows of a part. It returns an error unless they match the request: at
-// most n rows, in the requested order, without duplicates, starting at the requested position.
+// convertRows returns the rows of a part, or an error if they do not match the request.
 func convertRows(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
 		return nil, mismatchError("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))

@@ -15,8 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// NewLocal returns a Transport that calls a server in this process. The server's tools can detect a
-// canceled request with CancelChannel.
+// NewLocal returns a Transport that calls a server in this process.
 func NewLocal(s *sdk.Server) Transport {
 	return localTransport{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLineBytes,
@@ -28,16 +27,16 @@ type localTransport struct{ handler http.Handler }
 type requestKey struct{}
 
 // CancelChannel returns a channel that is closed when the client cancels the request of a tool's
-// context. It is needed because the library does not pass cancellations on to the tools of a server
-// without sessions. For other contexts, CancelChannel returns nil.
+// context, or nil for other contexts. The library does not pass cancellations on to the tools of a
+// server without sessions.
 func CancelChannel(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(requestKey{}).(<-chan struct{})
 	return c
 }
 
 func (l localTransport) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
-	// The tool gets a context that is not canceled. After a cancellation, Open returns without the
-	// answer, but the tool runs until it ends by itself.
+	// The tool's context is not canceled. After a cancellation, Open returns without the answer,
+	// but the tool runs until it ends by itself.
 	ctx, canceled := context.WithValue(context.WithoutCancel(ctx), requestKey{}, ctx.Done()), ctx.Done()
 	body, ids := mcptool.ReplaceIDs(r.Body)
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))

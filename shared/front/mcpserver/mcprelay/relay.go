@@ -1,11 +1,9 @@
 // Package mcprelay connects an MCP client to an MCP server of a host. It is for clients that start
-// a program and exchange lines with it: each input line is a message of the client, and each output
-// line is a message of the server. The relay sends requests to the server by HTTP.
+// a program and exchange lines with it: each line is an MCP message. The relay sends the client's
+// requests to the server by HTTP.
 //
-// The output contains only MCP messages. Each request gets one answer, unless the client cancels
-// it. If Relay.StopTasks is true and the client cancels a question, the relay stops the question's
-// task. The relay passes the answers to questions on unchanged, because they may contain a signed
-// message.
+// Each request gets one answer, unless the client cancels it. The relay passes the answers to
+// questions on unchanged, because they may contain a signed message.
 package mcprelay
 
 import (
@@ -32,51 +30,45 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Limits.
 const (
-	// maxLineBytes limits a message of the client, in bytes. Servers have the same limit.
-	maxLineBytes = 512 << 10
-	// maxAnswerBytes limits a message of the server, in bytes.
+	// maxLineBytes limits a message of the client. Servers have the same limit.
+	maxLineBytes   = 512 << 10
 	maxAnswerBytes = 16 << 20
 	// maxRequests limits the concurrent requests.
 	maxRequests = 128
-	// requestTimeout limits a request. Calls of agents end after at most 14 minutes.
+	// requestTimeout is longer than the longest call of an agent, 14 minutes.
 	requestTimeout = 15 * time.Minute
 	// drainTimeout limits the wait for the answers to pending requests after the input has ended.
 	drainTimeout = 10 * time.Second
-	// stopTimeout limits the time in which the task of a canceled question is stopped.
-	stopTimeout = 5 * time.Second
+	stopTimeout  = 5 * time.Second
 )
 
-// Error codes of JSON-RPC.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeInvalidParams  = -32602
 )
 
-// Transport sends requests. *dispatch.HTTP implements it.
 type Transport interface {
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
 // Relay passes the messages of a client on to a server.
 type Relay struct {
-	URL string
-	// Key is the bearer token of each request. It may be "".
+	URL       string
 	Key       string
 	Transport Transport
-	// StopTasks is true if the server reports the tasks of questions (mcptool.MetaTaskID). The relay
-	// then stops the task of a question that the client cancels.
+	// StopTasks makes the relay stop the task of a question that the client cancels. The server
+	// must report the tasks of questions (mcptool.MetaTaskID).
 	StopTasks bool
-	// Team answers requests about the client's own agents and tasks. Team may be nil.
+	// Team answers requests about the client's own agents and tasks. It may be nil.
 	Team *Team
-	// Logf prints a message for the user. The client does not get these messages.
+	// Logf prints a message for the user.
 	Logf func(format string, args ...any)
 }
 
-// Serve serves one client until the input ends, writing to the output fails, or ctx is canceled. It
-// waits until canceled questions are stopped. Its error is an error of the input or the output.
+// Serve serves one client until the input ends, writing to the output fails, or ctx is canceled.
+// Its error is an error of the input or the output.
 func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Relay: r, out: out, calls: map[string]*pendingCall{}, writeFailed: make(chan struct{})}
 	watchCtx, stopWatching := context.WithCancel(ctx)
@@ -119,7 +111,6 @@ func (r *Relay) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.outErr)
 }
 
-// session is a connection with one client.
 type session struct {
 	*Relay
 	pending     sync.WaitGroup
@@ -133,24 +124,23 @@ type session struct {
 
 	mu      sync.Mutex
 	closed  bool
-	version string                  // version negotiated by initialize
-	calls   map[string]*pendingCall // pending requests by key
+	version string // version negotiated by initialize
+	calls   map[string]*pendingCall
 	// subscriptions contains the ids of the requests that subscribed to changes of the agents.
 	subscriptions []json.RawMessage
 }
 
-// pendingCall is a pending request.
 type pendingCall struct {
 	id            json.RawMessage
-	key           string // key in session.calls
+	key           string
 	method        string
 	cancel        context.CancelFunc
 	agent         json.RawMessage // argument "agent" of ask_agent
-	isQuestion    bool            // true if the request is a question, whose task the server reports
-	forTeam       bool            // true if the team answers the request
-	wantsProgress bool            // true if the client wants progress notifications
-	taskKnown     chan struct{}   // closed when task is known
-	done          chan struct{}   // closed when the call has ended
+	isQuestion    bool            // the server reports the question's task
+	forTeam       bool
+	wantsProgress bool
+	taskKnown     chan struct{}
+	done          chan struct{}
 
 	mu       sync.Mutex
 	task     string
@@ -177,8 +167,8 @@ func (s *session) readLines(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// readLine reads a line. isComplete is false if the line is longer than maxLineBytes; line is then
-// nil.
+// readLine reads a line. If the line is longer than maxLineBytes, line is nil and isComplete is
+// false.
 func readLine(in *bufio.Reader) (line []byte, isComplete bool, err error) {
 	isComplete = true
 	for {
@@ -194,7 +184,6 @@ func readLine(in *bufio.Reader) (line []byte, isComplete bool, err error) {
 	}
 }
 
-// rpcMessage contains the members of a JSON-RPC message.
 type rpcMessage struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -296,7 +285,6 @@ func encodeRequest(id json.RawMessage, method string, params json.RawMessage) []
 	return append(b, '}')
 }
 
-// addMeta returns the parameters of a request with additional members in _meta.
 func addMeta(params json.RawMessage, meta, additions map[string]json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(params, &members) != nil {
@@ -399,8 +387,8 @@ func (s *session) postTo(ctx context.Context, transport Transport, header http.H
 	return transport.Open(ctx, outbound.Request{Method: http.MethodPost, URL: s.URL, Header: header, Body: message})
 }
 
-// readStream reads an answer that is a stream. It records the task of a question, and passes other
-// progress on if the client wants progress.
+// readStream records the task of a question, and passes other progress on if the client wants
+// progress.
 func (s *session) readStream(c *pendingCall, stream io.Reader) []byte {
 	for e, err := range sse.Events(stream, maxAnswerBytes) {
 		if err != nil {
@@ -437,7 +425,6 @@ func (s *session) readStream(c *pendingCall, stream io.Reader) []byte {
 	return encodeError(c.id, httpapi.RPCCode(problem.Unavailable), "the host's answer was interrupted; send the request again")
 }
 
-// parseAnswer returns an answer of the server as a line, or nil if b is not an answer.
 func (s *session) parseAnswer(c *pendingCall, b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	var line bytes.Buffer
@@ -493,9 +480,8 @@ func (s *session) handleCancel(params json.RawMessage) {
 	}
 }
 
-// stopCall cancels a request, which then gets no answer. If the request is a question, a goroutine
-// waits until the question's task is known and then stops the task on the host. The goroutine gives
-// up after stopTimeout.
+// stopCall cancels a request, which then gets no answer. For a question, it waits in the background
+// until the task is known and then stops the task on the host.
 func (s *session) stopCall(c *pendingCall) {
 	c.mu.Lock()
 	wasCanceled := c.canceled

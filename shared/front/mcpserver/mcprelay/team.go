@@ -22,10 +22,9 @@ type Team struct {
 	Transport
 	// Session distinguishes this program's idempotency keys from other programs' keys.
 	Session string
-	// Agents returns the current agents.
-	Agents func(context.Context) ([]team.Agent, error)
-	// PollInterval is the interval at which the relay reads the agents to detect changes. The default
-	// is 4 s. A client then learns of a change within 5 s, including a second for the request.
+	Agents  func(context.Context) ([]team.Agent, error)
+	// PollInterval is the interval at which the relay checks the agents for changes. The default is
+	// 4 s.
 	PollInterval time.Duration
 }
 
@@ -39,13 +38,11 @@ func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `"%s-%x"`, t.Session, sum[:8])
 }
 
-// listNames contains the methods whose results are lists, with the names of the lists. The relay
-// combines the host's list with the team's list.
+// listNames maps the methods whose results are lists to the names of the lists.
 var listNames = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
-// mergeAnswer adds the team's part to the host's answer to a request. To a list it adds the team's
-// items. To the answer of initialize or server/discover it adds the team's instructions and the
-// capability to announce changes of the resources. It returns other answers unchanged.
+// mergeAnswer adds the team's items to the host's lists, and the team's instructions to the answers
+// of initialize and server/discover.
 func (s *session) mergeAnswer(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
 	var hostAnswer, teamAnswer struct {
 		Result map[string]json.RawMessage `json:"result"`
@@ -71,7 +68,7 @@ func (s *session) mergeAnswer(ctx context.Context, method string, header http.He
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || json.Unmarshal(b, &teamAnswer) != nil || teamAnswer.Result == nil {
-		return b, err // the team's error is returned because the client would otherwise miss tools
+		return b, err // the client would otherwise miss tools
 	}
 	var teamItems, hostItems []map[string]json.RawMessage
 	_, _ = json.Unmarshal(teamAnswer.Result[list], &teamItems), json.Unmarshal(hostAnswer.Result[list], &hostItems)
@@ -116,7 +113,7 @@ func (s *session) watchAgents(ctx context.Context) {
 }
 
 // subscribe adds a subscription and returns true if a subscriptions/listen request asks for changes
-// of the agents. Otherwise it returns false.
+// of the agents.
 func (s *session) subscribe(id, params json.RawMessage) bool {
 	var p struct {
 		Notifications struct{ ResourcesListChanged bool }

@@ -14,10 +14,10 @@ import (
 
 // AGPEnvelope is an AGP request.
 type AGPEnvelope struct {
-	From           string // sending agent; "" means an agent of the key
+	From           string // "" means an agent of the key
 	Intent         string
 	Payload        map[string]any
-	IdempotencyKey string // value of MetaIdempotencyKey, or ""
+	IdempotencyKey string
 }
 
 var (
@@ -47,8 +47,7 @@ var (
 )
 
 // AddAGPTools adds a tool for each intent of AGP to the server of a host. Clients that reject dots
-// in names may call a tool with an underscore instead of the dot. send returns the answer to an
-// envelope.
+// in names may use an underscore instead of the dot.
 func AddAGPTools(s *sdk.Server, send func(context.Context, AGPEnvelope) (json.RawMessage, error)) {
 	for _, t := range agpTools {
 		members := append([]string{"from", propertySchema(stringType, "the agent that asks; an agent of the key if left out")}, t.members...)
@@ -76,8 +75,6 @@ func AddAGPTools(s *sdk.Server, send func(context.Context, AGPEnvelope) (json.Ra
 	})
 }
 
-// newAGPEnvelope returns the envelope for a tool call. members lists the allowed arguments; AGP
-// checks their values.
 func newAGPEnvelope(intent string, members []string, p *sdk.CallToolParamsRaw) (e AGPEnvelope, err error) {
 	e.Intent, e.Payload = intent, map[string]any{}
 	var arguments map[string]json.RawMessage

@@ -10,7 +10,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Arguments on a host's server.
 type (
 	agentArgs struct {
 		Agent string `json:"agent" canon:"required,min=1"`
@@ -108,7 +107,6 @@ func NewHostServer(config ServerConfig, host func(context.Context) Host) *sdk.Se
 	return s
 }
 
-// maxSearchLimit limits the agents in a page. It is the limit of searches.
 const maxSearchLimit = 100
 
 // FindAgentByID returns the published agent with an id. find searches by a prefix of the id.

@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// ReplaceIDs replaces the ids of a JSON-RPC message or batch by 1, 2, 3 and so on, and also returns
-// the original ids. The library would change large ids, because it parses numbers as float64.
-// ReplaceIDs drops members that JSON-RPC does not define. It returns an invalid message unchanged.
+// ReplaceIDs replaces the ids of a JSON-RPC message or batch by 1, 2, 3 and so on, because the
+// library parses numbers as float64 and would change large ids. It returns an invalid message
+// unchanged.
 func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 	replaced, err := rewriteMembers(message, func(key string, value []byte) []byte {
 		if key != "id" {
@@ -29,9 +29,8 @@ func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 	return replaced, ids
 }
 
-// RestoreIDs returns an answer of the library with the original ids that ReplaceIDs returned. It
-// also rewrites errors of the library about parameters: they get a code, and a text without names
-// of Go types.
+// RestoreIDs restores the ids that ReplaceIDs returned. It also rewrites the library's errors about
+// parameters, whose texts contain names of Go types.
 func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	restored, err := rewriteMembers(answer, func(key string, value []byte) []byte {
 		switch n, err := strconv.Atoi(string(value)); {
@@ -52,10 +51,9 @@ func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	return restored
 }
 
-// goFieldError matches an error of encoding/json about a member and captures the member's name.
+// goFieldError matches an error of encoding/json about a member.
 var goFieldError = regexp.MustCompile(`Go struct field mcp\.\w+\.([\w.]+) of type [^"]*"`)
 
-// maxResultDepth limits the depth of results. Requests have a lower limit.
 const maxResultDepth = 1000
 
 func rewriteMembers(message []byte, replaceValue func(key string, value []byte) []byte) ([]byte, error) {

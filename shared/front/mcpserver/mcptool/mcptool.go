@@ -2,9 +2,8 @@
 // descriptions and schemas. It also decodes arguments and encodes results. Package front/mcpserver
 // serves the tools over HTTP. Other transports must implement Agent and Host.
 //
-// If the caller can resolve a refusal, the refusal is a result with isError whose text explains the
-// remedy. A fault of the host is a JSON-RPC error. Unknown arguments are refused, except by the
-// team tools.
+// A refusal that the caller can resolve is a result with isError whose text explains the remedy. A
+// fault of the host is a JSON-RPC error. Unknown arguments are refused, except by the team tools.
 package mcptool
 
 import (
@@ -26,40 +25,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Keys of _meta.
 const (
 	metaPrefix = "io.github.vacancy-host/"
-	// MetaIdempotencyKey contains the idempotency key of a question. If an account repeats a question
-	// with the same key, the question does not run again.
+	// MetaIdempotencyKey contains the idempotency key of a question. A question that an account
+	// repeats with the same key does not run again.
 	MetaIdempotencyKey = metaPrefix + "idempotency-key"
 	// MetaEnvelope contains the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
-	// MetaTaskID contains the id of a question's task. If a question has MetaTaskID set to true, its
-	// first progress notification contains the id, so the client can stop the task before the
-	// answer arrives.
+	// MetaTaskID contains the id of a question's task. If a question has MetaTaskID set to true,
+	// its first progress notification contains the id, so that the client can stop the task early.
 	MetaTaskID = metaPrefix + "task"
 )
 
 const (
 	// AskTimeout limits how long Ask waits for an answer before it returns the task without one.
-	AskTimeout = 25 * time.Second
-	// MaxTaskWait limits the argument wait of get_task.
+	AskTimeout  = 25 * time.Second
 	MaxTaskWait = 20 * time.Second
 )
 
-// Agent is a vacant that a client uses. IsFault decides whether an error of a method fails the
-// request or becomes the result of a tool.
+// Agent is a vacant that a client uses.
 type Agent interface {
-	// Ask returns the answer to a question, or its task if the answer takes too long. Unless piece
-	// is nil, it receives the pieces of the answer as they arrive.
+	// Ask returns the answer to a question, or its task if the answer takes too long. piece
+	// receives the pieces of the answer as they arrive. It may be nil.
 	Ask(ctx context.Context, q Question, piece func(text string)) (Answer, error)
 	// GetTask returns the answer of a task. It waits at most wait for the answer.
 	GetTask(ctx context.Context, id string, wait time.Duration, piece func(text string)) (Answer, error)
 	StopTask(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
-	// CallSigned sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that the
-	// vacant signed. If the reference implementation would answer {"error": text}, the error is a
-	// *ReferenceError.
+	// CallSigned sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that
+	// the vacant signed.
 	CallSigned(ctx context.Context, request []byte) (message []byte, err error)
 }
 
@@ -69,37 +63,34 @@ type Host interface {
 	DescribeAgent(ctx context.Context, agent string) (AgentInfo, error)
 	// OpenAgent returns a published vacant of the host by its name or id.
 	OpenAgent(ctx context.Context, agent string) (Agent, error)
-	// Team returns the client's team. ServerConfig.HasTeamTools must be set.
+	// Team requires ServerConfig.HasTeamTools.
 	Team() Team
 }
 
 type Question struct {
 	Text           string
 	Files          []substrate.File
-	Context        string        // name of the conversation to continue; "" begins a new one
-	IdempotencyKey string        // value of MetaIdempotencyKey, or ""
-	MaxPrice       *money.Amount // maximum price of the call, or nil
-	// OnAccept is called with the task's id when the call is accepted, before any piece. OnAccept may
-	// be nil.
+	Context        string // conversation to continue; "" begins a new one
+	IdempotencyKey string // value of MetaIdempotencyKey, or ""
+	MaxPrice       *money.Amount
+	// OnAccept is called with the task's id when the call is accepted, before any piece. It may be
+	// nil.
 	OnAccept func(task string)
 }
 
 // Answer describes a task and contains its answer, if there is one.
 type Answer struct {
-	Agent   string `json:"agent,omitempty"` // set on a host's server
+	Agent   string `json:"agent,omitempty"`
 	Text    string `json:"text,omitempty"`
 	Context string `json:"context"`
 	TaskID  string `json:"task"`
 	// State is the state of a task that is running, waits for a message, or was canceled without an
 	// answer.
 	State string `json:"state,omitempty"`
-	// FinishReason is "stop" for a complete answer, or otherwise the reason why the answer is
-	// incomplete.
-	FinishReason string `json:"finish,omitempty"`
-	// Price is the cost of the call in micro-dollars.
-	Price *money.Amount `json:"price,omitempty"`
-	// ReceiptURL is the URL of the receipt, if the call had a price.
-	ReceiptURL string `json:"receipt,omitempty"`
+	// FinishReason is "stop" for a complete answer, or the reason why the answer is incomplete.
+	FinishReason string        `json:"finish,omitempty"`
+	Price        *money.Amount `json:"price,omitempty"`
+	ReceiptURL   string        `json:"receipt,omitempty"`
 
 	Envelope json.RawMessage `json:"-"` // value of MetaEnvelope
 }
@@ -111,7 +102,6 @@ type Description struct {
 	Endpoint       *string `json:"endpoint"`
 }
 
-// SearchArgs contains the arguments of search_agents.
 type SearchArgs struct {
 	Query    string `json:"query"`
 	Tag      string `json:"tag"`
@@ -128,7 +118,7 @@ type SearchPage struct {
 }
 
 type AgentInfo struct {
-	NameOrID     string   `json:"agent"` // the vacant's name, or its id if it has no name
+	NameOrID     string   `json:"agent"`
 	ID           string   `json:"vacant_id"`
 	Capability   string   `json:"capability"`
 	State        string   `json:"state,omitempty"`
@@ -148,7 +138,6 @@ type ReferenceError struct{ Text string }
 
 func (e *ReferenceError) Error() string { return e.Text }
 
-// argumentLimits are the limits of a tool's arguments, which contain at most one envelope.
 var argumentLimits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
 
 func addStrictTool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
@@ -175,7 +164,6 @@ func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(c
 }
 
 // newResult returns v as structured content, together with a text for clients that read only texts.
-// If text is "", the text is v as JSON.
 func newResult(text string, v any) (*sdk.CallToolResult, error) {
 	encoded, err := httpapi.Encode(v)
 	if err != nil {
@@ -222,9 +210,9 @@ func newRefusalWithHint(err error, hint string) (*sdk.CallToolResult, error) {
 	return res, err
 }
 
-// IsFault reports whether an error fails the request instead of being a result of its tool. This
-// applies to faults of the host, which the caller cannot resolve, and to a missing credential,
-// which the client obtains by itself.
+// IsFault reports whether an error fails the request instead of being a result of its tool. Faults
+// are errors that the caller cannot resolve, and a missing credential, which the client obtains by
+// itself.
 func IsFault(err error) bool {
 	switch problem.AsError(err).Kind {
 	case problem.Internal, problem.Unavailable, problem.Damaged, problem.Unauthorized:
@@ -245,7 +233,6 @@ var hints = map[problem.Kind]string{
 	problem.PriceAboveMax:        "raise max_price, or leave it out",
 }
 
-// progressNotifier sends progress notifications.
 type progressNotifier struct {
 	ctx       context.Context
 	req       *sdk.CallToolRequest
@@ -276,9 +263,8 @@ func (p *progressNotifier) pieceFunc() func(string) {
 
 type progressTokenKey struct{}
 
-// WithProgressToken marks ctx as the context of a request whose answer is a stream, so that
-// progress is sent to the client. token is the client's progress token as received, because the
-// library changes large numbers.
+// WithProgressToken marks ctx as the context of a request whose answer is a stream. token is the
+// client's progress token as received, because the library changes large numbers.
 func WithProgressToken(ctx context.Context, token json.RawMessage) context.Context {
 	return context.WithValue(ctx, progressTokenKey{}, token)
 }
@@ -286,8 +272,8 @@ func WithProgressToken(ctx context.Context, token json.RawMessage) context.Conte
 func truePointer() *bool  { t := true; return &t }
 func falsePointer() *bool { return new(bool) }
 
-// inputSchema returns the JSON schema of an object with the given names and schemas of properties.
-// A name that begins with * marks a required property.
+// inputSchema returns the JSON schema of an object. A name that begins with * marks a required
+// property.
 func inputSchema(properties ...string) json.RawMessage {
 	var members, required []string
 	for i := 0; i < len(properties); i += 2 {
@@ -304,9 +290,8 @@ func inputSchema(properties ...string) json.RawMessage {
 	return json.RawMessage(s + "}")
 }
 
-// outputSchema returns the JSON schema of a result with the given names and schemas of properties.
-// The schema allows other members, because some clients (for example the Inspector 0.15) also
-// validate refusals against it.
+// outputSchema returns the JSON schema of a result. The schema allows other members, because some
+// clients also validate refusals against it.
 func outputSchema(properties ...string) json.RawMessage {
 	var members []string
 	for i := 0; i < len(properties); i += 2 {
@@ -319,7 +304,6 @@ func propertySchema(constraints, description string) string {
 	return fmt.Sprintf(`{%s,"description":%q}`, constraints, description)
 }
 
-// JSON schema types of properties.
 const (
 	stringType      = `"type":"string"`
 	nonNegativeType = `"type":"integer","minimum":0`

@@ -14,19 +14,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// OwnerTools contains the functions behind the tools that only the owner of a vacant gets. They are
-// called with the context of a tool call. If a function is nil, its tools are not listed. The
-// results have the reference's members.
+// OwnerTools contains the functions behind the tools that only the owner of a vacant gets. If a
+// function is nil, its tools are not listed.
 type OwnerTools struct {
 	ListChildren func(ctx context.Context, cursor string) (any, error)
 	SpawnChild   func(ctx context.Context, rule, name string) (any, error)
-	// Delegate returns the answer of a child. It waits at most wait for the answer.
-	Delegate func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
+	Delegate     func(ctx context.Context, child, task string, wait time.Duration) (map[string]any, error)
 	// SubmitReview signs a review of an answered call and submits it to this host.
 	SubmitReview func(ctx context.Context, r ReviewArgs) (any, error)
 }
 
-// ReviewArgs contains the arguments of vacant_caller_review.
 type ReviewArgs struct {
 	Target    identity.ID `json:"target_vacant_id_hex" canon:"required"`
 	Factual   float64     `json:"factual" canon:"required"`

@@ -32,7 +32,6 @@ type Team interface {
 // of a host has tools with similar names.
 const TeamInstructions = " Your own agents take tasks: begin with list_agents, dispatch a task with dispatch_agent, and read its result with get_task_status. get_task and stop_task are for questions of ask_agent."
 
-// agentScheme is the prefix of agents' URIs.
 const agentScheme = "agents://"
 
 func IsAgentURI(uri string) bool { return strings.HasPrefix(uri, agentScheme) }
@@ -51,7 +50,6 @@ func NewTeamServer(config ServerConfig, team func(context.Context) Team) *sdk.Se
 	return s
 }
 
-// maxResponseBytes limits the response in a result, in bytes.
 const maxResponseBytes = 64 << 10
 
 func addTeamTools(s *sdk.Server, teamOf func(context.Context) Team) {
@@ -155,7 +153,7 @@ func addTeamTools(s *sdk.Server, teamOf func(context.Context) Team) {
 		}
 		settings := struct {
 			team.Details
-			Budget *float64 `json:"budget,omitempty"` // amount in dollars, as in dispatch_agent
+			Budget *float64 `json:"budget,omitempty"` // dollars, as in dispatch_agent
 		}{Details: a}
 		if a.Budget != nil {
 			dollars := float64(*a.Budget) / float64(money.Dollar)

@@ -23,17 +23,13 @@ import (
 // ServerConfig is the configuration of a server. Clients with equal configurations share a server.
 type ServerConfig struct {
 	Name, Title, Version, Instructions string
-	// OnlySigned is true if the vacant answers only signed calls. The server then lists neither ask
-	// nor the tools for its tasks.
-	OnlySigned bool
-	// HasTeamTools is true if the client of a host may dispatch tasks.
+	// OnlySigned is true if the vacant answers only signed calls. The server then lists no tools
+	// for questions.
+	OnlySigned   bool
 	HasTeamTools bool
-	// InputMediaTypes lists the media types of files that the agent accepts, separated by commas. It
-	// is "" if the agent reads only text.
+	// InputMediaTypes lists the accepted media types of files, separated by commas.
 	InputMediaTypes string
-	// HasOwnerTools enables the tools of the vacant's owner, HasDelegateTools the tools that delegate
-	// to children, and HasAGPTools the AGP tools. NoCalls is true if the client may not call vacants.
-	// Tools that call vacants are then not listed.
+	// NoCalls is true if the client may not call vacants.
 	HasOwnerTools, HasDelegateTools, HasAGPTools, NoCalls bool
 	// VacantID is the vacant's id, or zero for a host.
 	VacantID identity.ID
@@ -46,8 +42,8 @@ func (a *ServerConfig) newServer() *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 		Logger:       slog.New(slog.DiscardHandler),
 		SetCacheable: func(_ context.Context, r sdk.Request, c *sdk.Cacheable) {
-			// The list of tools depends on the client's key, and a resource may be private. On a server with
-			// team tools, the list of resources depends on the account, so clients must not cache lists.
+			// The list of tools depends on the client's key, and a resource may be private. The
+			// lists of a server with team tools depend on the account.
 			c.TTLMs, c.CacheScope = int(listTTL/time.Millisecond), "public"
 			switch r.(type) {
 			case *sdk.ListToolsRequest:
@@ -62,8 +58,7 @@ func (a *ServerConfig) newServer() *sdk.Server {
 	})
 }
 
-// listTTL limits the time for which a client may cache lists. It is short because a vacant's
-// capability may change.
+// listTTL is short because a vacant's capability may change.
 const listTTL = time.Minute
 
 type (
@@ -248,9 +243,8 @@ func renderAnswer(a *Answer, agentName string, err error) (*sdk.CallToolResult, 
 	return res, err
 }
 
-// callSigned implements vacant_call in the reference's form (PROTOCOL's MCP adapter). If a request
-// cannot be decoded or verified, the reference raises an exception, which its library turns into a
-// result with isError.
+// callSigned implements vacant_call in the reference's form (PROTOCOL's MCP adapter). A request
+// that cannot be decoded or verified becomes a result with isError.
 func callSigned(ctx context.Context, agent Agent, envelope json.RawMessage) (*sdk.CallToolResult, error) {
 	request := []byte(envelope)
 	// Clients of the reference's SDK may send the envelope as a JSON string.

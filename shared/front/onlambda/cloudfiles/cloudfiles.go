@@ -1,8 +1,5 @@
-// Package cloudfiles gives functions access to the files in workspaces. The contents of files are
-// objects in the bucket of the stage.
-//
-// Each instance limits the rates of its object writes and reads (Settings.PutRate and GetRate).
-// Package cost derives these limits from the maximum cost of a day.
+// Package cloudfiles stores the files in workspaces as objects in the bucket of the stage. Package
+// cost derives the rate limits from the maximum cost of a day.
 package cloudfiles
 
 import (
@@ -22,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// AddFiles sets the storage of files, as an onlambda.Feature. A function without a bucket has no
-// workspaces.
+// AddFiles sets the storage of files, as an onlambda.Feature.
 func AddFiles(env *onlambda.Env, c *serve.Config) {
 	if env.Bucket == "" {
 		return
@@ -33,8 +29,7 @@ func AddFiles(env *onlambda.Env, c *serve.Config) {
 	c.Blobs = func() (blob.Blobs, error) { return limitedBlobs, nil }
 }
 
-// rateLimitedBlobs limits the rates of requests to the bucket. It does not limit Delete, which is
-// free, or Head, which workspaces do not use.
+// rateLimitedBlobs does not limit Delete, which is free, or Head, which workspaces do not use.
 type rateLimitedBlobs struct {
 	blob.Blobs
 	writeLimit, readLimit rateLimit
@@ -62,7 +57,6 @@ func (l *rateLimitedBlobs) Get(ctx context.Context, key string) (blob.Object, er
 	return l.Blobs.Get(ctx, key)
 }
 
-// rateLimit is a token bucket. If the rate is zero, it accepts all requests.
 type rateLimit struct {
 	rate        edge.Rate
 	requestKind string

@@ -1,10 +1,8 @@
 // Package cloudgate implements the gate on AWS: it accepts requests, starts the state machine that
 // runs an attempt, and reports progress.
 //
-// An attempt has exactly one execution of the state machine, whose name is derived from the
-// attempt. Only the store contains the outcome; the state machine is asked only for the current
-// step of an open attempt. If the state machine is unreachable, an attempt stays open, and the same
-// request starts it again.
+// An attempt has exactly one execution of the state machine. If the state machine is unreachable,
+// the attempt stays open, and the same request starts it again.
 package cloudgate
 
 import (
@@ -37,13 +35,11 @@ func Handler(env *onlambda.Env) http.Handler {
 	return env.Server.GateHandler(&cloudGate{env.Server.Gate, executions})
 }
 
-// AdminHandler returns the handler of the admin API, including routes for AGP, teams and files. If
-// the operator changes a booking, the venue is not informed.
+// AdminHandler returns the handler of the admin API.
 func AdminHandler(env *onlambda.Env) http.Handler {
 	if env.StateMachineARN != "" {
 		env.Server.Gate.RunningStep = newExecutionClient(env).currentStep
 	}
-	// HandleDirect handles functions.UpgradeEvent.
 	env.HandleDirect = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
 		var command struct{ Upgrade bool }
 		if json.Unmarshal(event, &command) != nil || !command.Upgrade {
@@ -66,11 +62,9 @@ func AdminHandler(env *onlambda.Env) http.Handler {
 	return env.Server.Admin()
 }
 
-// upgradeTimeLimit is the time after which an invocation does not begin another page of documents.
-// The rest of the function's timeout is for completing the current page.
+// upgradeTimeLimit leaves time for completing the current page of documents.
 const upgradeTimeLimit = functions.HandlerSeconds * time.Second / 2
 
-// cloudGate is a gate whose attempts run in a state machine.
 type cloudGate struct {
 	*graduation.Service
 	executions *executionClient
@@ -79,8 +73,7 @@ type cloudGate struct {
 var _ graduation.Gate = (*cloudGate)(nil)
 
 func (c *cloudGate) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
-	// If the request joins an open attempt, the execution of the attempt may already have been
-	// started. Starting it again has no effect.
+	// Starting the execution of an open attempt again has no effect.
 	st, err := c.Begin(ctx, sub)
 	if err != nil || st.Phase != graduation.Open {
 		return st, err
@@ -91,7 +84,6 @@ func (c *cloudGate) Submit(ctx context.Context, sub graduation.Submission) (grad
 	return st, nil
 }
 
-// stateMachines contains the used methods of the Step Functions client.
 type stateMachines interface {
 	StartExecution(context.Context, *sfn.StartExecutionInput, ...func(*sfn.Options)) (*sfn.StartExecutionOutput, error)
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
@@ -99,7 +91,7 @@ type stateMachines interface {
 
 type executionClient struct {
 	client          stateMachines
-	stateMachineARN string // ARN of the state machine
+	stateMachineARN string
 	log             *slog.Logger
 }
 
@@ -117,8 +109,6 @@ func (r *executionClient) startExecution(ctx context.Context, a *graduation.Atte
 	_, err = r.client.StartExecution(ctx, &sfn.StartExecutionInput{
 		StateMachineArn: &r.stateMachineARN, Name: aws.String(a.ExecutionName()), Input: aws.String(string(input))})
 	var alreadyExists *types.ExecutionAlreadyExists
-	// Starting an execution again with the same input has no effect, even after the execution has
-	// ended.
 	if err == nil || errors.As(err, &alreadyExists) {
 		return nil
 	}
@@ -126,8 +116,7 @@ func (r *executionClient) startExecution(ctx context.Context, a *graduation.Atte
 }
 
 func shortError(err error) error {
-	// The error is shortened, because callers can cause its log line, and logs are billed by the
-	// byte.
+	// Callers can cause this log line, and logs are billed by the byte.
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
 		return errors.New(apiErr.ErrorCode())
@@ -137,12 +126,10 @@ func shortError(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxBytes)], ""))
 }
 
-// recentEvents is the number of newest events that currentStep reads. It is larger than the number
-// of events between the starts of two steps, including retries.
+// recentEvents exceeds the number of events between the starts of two steps.
 const recentEvents = 30
 
-// currentStep returns the current step of an attempt, or "" if it is unknown. An unknown step does
-// not fail the request.
+// currentStep returns "" if the step is unknown.
 func (r *executionClient) currentStep(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	executionARN := strings.Replace(r.stateMachineARN, ":stateMachine:", ":execution:", 1) + ":" + a.ExecutionName()
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{

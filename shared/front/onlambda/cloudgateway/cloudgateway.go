@@ -1,5 +1,4 @@
-// Package cloudgateway implements functions/gateway, which serves accounts, payments and AGP. The
-// worker dispatches bookings, and functions/search finds venues.
+// Package cloudgateway implements functions/gateway, which serves accounts, payments and AGP.
 package cloudgateway
 
 import (
@@ -30,15 +29,14 @@ func Serve() {
 		}.Public())
 	}, func(env *onlambda.Env, c *serve.Config) {
 		c.NewTokenChecker = tokens.NewForBilling
-		if env.EdgeSecrets == nil { // if there is no edge, each function has its own URL
+		if env.EdgeSecrets == nil { // functions then have their own URLs
 			c.GatewayURL = ownURL
 		}
 	})
 }
 
-// ownURLKey is the context key of the function's own URL. The URL cannot be in the function's
-// environment, because AWS creates it after the function. The Host header of a request is
-// trustworthy, because Lambda selects the function by this header.
+// ownURLKey is the context key of the function's URL. The Host header is trustworthy, because
+// Lambda selects the function by this header.
 type ownURLKey struct{}
 
 func withOwnURL(next http.Handler) http.Handler {

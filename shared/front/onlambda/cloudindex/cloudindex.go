@@ -1,9 +1,9 @@
 // Package cloudindex implements the search index of a host on AWS. The function indexer publishes
 // snapshots to the bucket. Each instance of search loads the latest snapshot and applies later
-// changes, which it reads from a sparse index of DynamoDB.
+// changes.
 //
-// Only complete snapshots are loaded. An instance that cannot load a newer index keeps its current
-// one. A snapshot contains a mark, the position in the changes up to which it is complete.
+// An instance that cannot load a newer index keeps its current index. A snapshot contains a mark,
+// the position in the changes up to which it is complete.
 package cloudindex
 
 import (
@@ -39,6 +39,5 @@ func openSnapshots(env *onlambda.Env) *snapshot.Snapshots {
 	})
 }
 
-// wallClock returns the wall clock time without its monotonic reading, which may stop while a
-// function is frozen.
+// wallClock omits the monotonic reading, which may stop while a function is frozen.
 func wallClock() time.Time { return time.Now().Round(0) }

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// snapshotSource is the source of snapshots, implemented by snapshot.Snapshots.
 type snapshotSource interface {
 	Load(ctx context.Context) (snapshot.Version, string, error)
 	HasNewer(ctx context.Context, held snapshot.Version) (bool, error)
@@ -24,7 +23,7 @@ type snapshotSource interface {
 type index struct {
 	source     snapshotSource
 	changeFeed live.ChangeFeed
-	parentDir  string // parent directory of new indexes
+	parentDir  string
 	now        func() time.Time
 
 	replaceMu sync.Mutex // locked while current is replaced
@@ -34,7 +33,6 @@ type index struct {
 
 var _ search.Index = (*index)(nil)
 
-// localIndex is an index that this process has loaded into a folder on its disk.
 type localIndex struct {
 	*bleve.Index
 	live    *live.Live
@@ -46,8 +44,7 @@ func newIndex(source snapshotSource, changeFeed live.ChangeFeed, parentDir strin
 	return &index{source: source, changeFeed: changeFeed, parentDir: parentDir, now: now}
 }
 
-// Refresh loads a newer snapshot if there is one, and applies later changes. Both are rate limited.
-// If Refresh fails, the index is unchanged.
+// Refresh loads a newer snapshot, if any, and applies later changes.
 func (x *index) Refresh(ctx context.Context) error {
 	loadErr := x.loadNewer(ctx)
 	x.mu.RLock()
@@ -58,8 +55,7 @@ func (x *index) Refresh(ctx context.Context) error {
 	return errors.Join(loadErr, x.current.live.Refresh(ctx))
 }
 
-// loadNewer replaces the index with a newer snapshot. It skips a damaged snapshot and does not load
-// it again.
+// loadNewer replaces the index with a newer snapshot. It does not load a damaged snapshot again.
 func (x *index) loadNewer(ctx context.Context) error {
 	x.replaceMu.Lock()
 	defer x.replaceMu.Unlock()
@@ -74,7 +70,7 @@ func (x *index) loadNewer(ctx context.Context) error {
 		x.current.version = version
 		return err
 	case problem.Is(err, problem.Damaged):
-		next, err = x.open(version, "") // fill an empty index from the change feed, which contains all entries
+		next, err = x.open(version, "") // the change feed contains all entries
 	}
 	if err != nil {
 		return err
@@ -89,8 +85,8 @@ func (x *index) loadNewer(ctx context.Context) error {
 	return old.closeAndRemove()
 }
 
-// openNewest opens the newest snapshot, or an empty index if there is none. If the snapshot is
-// damaged, openNewest also returns its version.
+// openNewest opens the newest snapshot, or an empty index if there is none. It also returns the
+// version of a damaged snapshot.
 func (x *index) openNewest(ctx context.Context) (*localIndex, snapshot.Version, error) {
 	version, folder, err := x.source.Load(ctx)
 	if err != nil {
@@ -100,8 +96,7 @@ func (x *index) openNewest(ctx context.Context) (*localIndex, snapshot.Version, 
 	return c, version, err
 }
 
-// open opens the index in a folder, or creates a new index if folder is "". If it fails, it removes
-// the folder.
+// open opens the index in a folder, or a new index if folder is "".
 func (x *index) open(version snapshot.Version, folder string) (*localIndex, error) {
 	if folder == "" {
 		var err error
@@ -121,7 +116,6 @@ func (c *localIndex) closeAndRemove() error {
 }
 
 func (x *index) withCurrent(fn func(*localIndex) error) error {
-	// The read lock keeps the index from being replaced while fn runs.
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.current == nil {

@@ -15,21 +15,19 @@ import (
 )
 
 const (
-	// maxTries limits the attempts to publish in one run. A run tries again if another indexer
-	// published first.
+	// maxTries limits the attempts of a run if other indexers publish first.
 	maxTries = 3
-	// retryDelay is the wait before a retry if the tables are unavailable, for example throttled. The
-	// limits of DynamoDB are per second.
+	// retryDelay is a second because the limits of DynamoDB are per second.
 	retryDelay = time.Second
 )
 
-// PublishWork returns the work of the indexer. Any event means that registrations have changed,
-// except {"reindex": true}, which rebuilds the index from all registrations.
+// PublishWork returns the work of the indexer. The event {"reindex": true} rebuilds the index from
+// all registrations.
 func PublishWork(env *onlambda.Env) onlambda.WorkFunc {
 	r, s := openRegistry(env), openSnapshots(env)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var command struct{ Reindex bool }
-		_ = json.Unmarshal(event, &command) // records of a stream do not have the member
+		_ = json.Unmarshal(event, &command) // stream records lack the member
 		p := publisher{snapshots: s, index: newIndex(s, r, os.TempDir(), wallClock), rebuild: command.Reindex}
 		return p.publish(ctx)
 	}
@@ -38,7 +36,7 @@ func PublishWork(env *onlambda.Env) onlambda.WorkFunc {
 type publisher struct {
 	snapshots *snapshot.Snapshots
 	index     *index
-	rebuild   bool // rebuild the index from all registrations
+	rebuild   bool
 }
 
 func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
@@ -84,7 +82,7 @@ func (p *publisher) openIndex(ctx context.Context) (*localIndex, error) {
 		if !problem.Is(err, problem.Damaged) {
 			return c, err
 		}
-		p.rebuild = true // a damaged index is rebuilt
+		p.rebuild = true
 		return p.index.open(version, "")
 	}
 	version, err := p.snapshots.Latest(ctx)
@@ -94,8 +92,7 @@ func (p *publisher) openIndex(ctx context.Context) (*localIndex, error) {
 	return p.index.open(version, "")
 }
 
-// retryUnavailable repeats fn while the tables are unavailable and time remains. Each attempt
-// continues where the previous attempt ended.
+// retryUnavailable may repeat fn, which continues where the previous attempt ended.
 func retryUnavailable(ctx context.Context, fn func(context.Context) error) error {
 	for {
 		err := fn(ctx)

@@ -1,10 +1,6 @@
 // Package cloudtask implements functions/worker, which runs turns and notifications that outlive
-// the requests of functions/agent. Two queues connect the functions. The package also opens A2A
-// with these queues for functions/agent.
-//
-// A turn is one run of an agent for a message. The function agent runs the turns whose clients wait
-// or follow, and worker runs all other turns and dispatches bookings. A queue message is done when
-// its turn has ended, or when its task has already ended.
+// the requests of functions/agent. Two queues connect the functions. A turn is one run of an agent
+// for a message.
 package cloudtask
 
 import (
@@ -41,7 +37,6 @@ func RunWorker() {
 	})
 }
 
-// queuedA2A is the A2A service with its queues.
 type queuedA2A struct {
 	a2a                  *serve.A2A
 	taskQueue, pushQueue *sqs.Queue

@@ -1,8 +1,6 @@
 // Package cloudthink implements functions/think, which asks models, Lambda functions, MCP servers
-// and programs that need a secret, on behalf of the function that answers calls.
-//
-// The function has no seed and no permission on rows. It loads agents from the store, so a
-// request cannot choose where a secret is sent. Each request ends at its own deadline.
+// and programs that need a secret. It loads agents from the store, so a request cannot choose where
+// a secret is sent.
 package cloudthink
 
 import (
@@ -33,8 +31,6 @@ func addModels(env *onlambda.Env, c *serve.Config) {
 		} {
 			maps.Copy(kinds, providerKinds)
 		}
-		// Only the kinds that other functions ask through think remain. They include the mock only
-		// if it is enabled.
 		maps.DeleteFunc(kinds, func(kind string, _ func(string) (substrate.Substrate, error)) bool {
 			return !slices.Contains(env.ThinkKinds(), kind)
 		})

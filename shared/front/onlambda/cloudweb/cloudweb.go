@@ -1,9 +1,6 @@
 // Package cloudweb implements functions/web, which serves a host's pages for browsers. It reads
-// other functions of the stage like any client of the public API.
-//
-// The function only reads, and it forwards no credential of a reader. The functions that it reads
-// apply their rate limits to the reader's address, as if the reader had sent the request. It sends
-// the edge's secret only to functions of the stage.
+// other functions of the stage like any client of the public API, and forwards no credential of a
+// reader.
 package cloudweb
 
 import (
@@ -23,9 +20,8 @@ import (
 
 func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
 
-// Handler returns the handler of the pages. If the stage has no edge, the handler answers 404. The
-// links of a page lead to paths of several functions, and only an edge combines the functions at
-// one URL.
+// Handler returns the handler of the pages. If the stage has no edge, the handler answers 404,
+// because only an edge combines the functions at one URL.
 func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	if len(s.EdgeSecrets) == 0 {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -35,11 +31,11 @@ func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
 	return web.Handler(web.Config{API: newStageAPI(s, log), Log: log, Now: func() time.Time { return time.Now().Round(0) }})
 }
 
-// readTimeout limits one read, so that all reads of a page end before the function's timeout.
+// All reads of a page must end before the function's timeout.
 const readTimeout = 8 * time.Second
 
 type stageAPI struct {
-	baseURLs map[string]string // base URLs of functions by name
+	baseURLs map[string]string
 	secret   string
 	client   *http.Client
 	log      *slog.Logger
@@ -56,7 +52,6 @@ func newStageAPI(s onlambda.Settings, log *slog.Logger) *stageAPI {
 }
 
 func (s *stageAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The edge would route the path to the same function.
 	f := functions.Route(r.URL.Path).Function
 	url, ok := s.baseURLs[f.Name]
 	if !ok || r.Method != http.MethodGet {

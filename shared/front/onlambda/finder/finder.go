@@ -24,8 +24,7 @@ type searchRequest struct {
 	Request *search.Request `json:"find"`
 }
 
-// searchResponse is the answer: the ids of the matches in their order, or the refusal of the
-// request.
+// searchResponse contains the ids of the matches in order, or a refusal.
 type searchResponse struct {
 	IDs     []identity.ID `json:"ids"`
 	Next    string        `json:"next"`
@@ -62,7 +61,6 @@ func NewHandler(find serve.FindFunc, log *slog.Logger) onlambda.DirectHandler {
 	}
 }
 
-// Invoker contains the used method of the AWS Lambda client.
 type Invoker interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }

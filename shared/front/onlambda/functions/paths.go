@@ -6,34 +6,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/protocol"
 )
 
-// Path is a pattern of paths that CloudFront routes to a function.
 type Path struct {
 	Pattern      string
 	Function     Function
 	HeaderPolicy string // origin request policy, which selects the forwarded headers
-	CachePolicy  string // cache policy for answers to GET; "" disables caching
+	CachePolicy  string // cache policy for GET; "" disables caching
 }
 
-// Cache policies of several paths.
 const (
 	CachePerKey = "agents" // caches agent cards for a second, separately for each caller's key
-	CachePublic = "public" // caches public answers for as long as Cache-Control allows
+	CachePublic = "public" // caches for as long as Cache-Control allows
 )
 
-// DefaultPath routes the paths without a pattern.
 var DefaultPath = Path{Function: Agent, HeaderPolicy: "tasks", CachePolicy: CachePerKey}
 
-// Paths returns the patterns. CloudFront uses the first pattern that matches:
+// Paths returns the patterns. CloudFront uses the first pattern that matches, and allows 75:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first. No
 //     admin route ends with these paths.
-//   - Searches are cached for as long as their answers allow, because most are repeated. Other
-//     answers of the registry may depend on the reader's proof, so only the log is cached. Registry
-//     serves all other paths below /v1/.
-//   - Protocols whose clients append paths to a vacant's or the host's base URL have their own
-//     patterns (protocol.All).
-//   - Public pages come last, because a vacant may be named card. CloudFront allows 75 patterns, so
-//     cheap answers have none: health, and the epoch roots, which tools of the Python reference
-//     implementation read. Agent serves both, like all other paths of vacants.
+//   - Answers of the registry may depend on the reader's proof, so only searches and the log are
+//     cached.
+//   - Public pages come last, because a vacant may be named card.
 func Paths() []Path {
 	paths := []Path{
 		{"*/a2a/message/*", Message, "calls", ""},
@@ -70,7 +62,6 @@ func Paths() []Path {
 	}...)
 }
 
-// Route returns the first pattern that matches a path, or DefaultPath.
 func Route(path string) Path {
 	for _, p := range Paths() {
 		if matchesPattern(p.Pattern, path) {

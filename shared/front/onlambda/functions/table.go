@@ -1,8 +1,7 @@
 package functions
 
 // All lists the functions in the order in which the stack defines them. A function whose URL is
-// passed to other functions comes before them: agent is first, worker follows gateway, and web
-// follows the handlers that it reads.
+// passed to other functions comes before them.
 func All() []Function {
 	return []Function{
 		Agent, Message, Admin, Export, Registry, Search, Graduate, Gateway, Web, Worker, Think,
@@ -11,19 +10,10 @@ func All() []Function {
 	}
 }
 
-// The memory of a function also determines its share of a CPU core: 256 MB get a seventh. A call
-// needs about two milliseconds of CPU, and the programs need less than 64 MB. More memory would
-// only make the waits for DynamoDB more expensive. Search and Indexer need only 512 MB, because
-// their index is on disk. It takes 244 MB of disk for 100,000 cards, and as much again while a new
-// index replaces it. Indexer also needs disk for the archive and for merging. Think needs as much
-// memory as its callers, for TLS and JSON. Graduate and functions without waiting callers have
-// Lambda's minimum.
-//
-// An instance of Message or Agent serves at most ten calls per second, or two to three if its
-// agents take a third of a second. A stream occupies one instance. Functions without a CostShare
-// never need a second instance. Worker needs two instances for each of its queues.
+// 256 MB of memory include a seventh of a CPU core. More memory would only make the waits for
+// DynamoDB more expensive. The index of Search and Indexer takes 244 MB of disk for 100,000 cards,
+// and as much again while a new index replaces it.
 
-// Handlers.
 var (
 	Agent = Function{
 		Name: "agent", Description: "A2A and MCP: messages, tasks, streams, agent cards and signed calls",
@@ -41,8 +31,6 @@ var (
 		HandlesAccounts: true, MinInstances: 1, CostShare: 21,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
-	// Admin also writes a canary for the tamper detector, because it has the fewest requests of all
-	// functions that may write rows.
 	Admin = Function{
 		Name: "admin", Description: "the admin API, for the operator's key",
 		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true, EveryMinutes: 6 * 60, Rule: "canary", RuleEvent: `{"canary":true}`,
@@ -64,7 +52,6 @@ var (
 		MinInstances: 1, CostShare: 5,
 		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
-	// Search also answers Agent and Gateway, which invoke it.
 	Search = Function{
 		Name: "search", Description: "searches vacants by capability",
 		MemoryMB: 512, TimeoutSeconds: HandlerSeconds, DiskMB: 2048, URL: true,
@@ -89,9 +76,8 @@ var (
 	}
 )
 
-// Web reads the public answers of Agent, Message, Registry and Search at their URLs. It passes on
-// the reader's address, so that their rate limits apply to the reader. It opens no table. It has no
-// CostShare, because CloudFront caches its answers, and readers of pages can wait.
+// Web forwards the reader's address, so that the rate limits of other functions apply to the
+// reader.
 var Web = Function{
 	Name: "web", Description: "pages for browsers, built from the public API; only behind an edge",
 	MemoryMB: 128, TimeoutSeconds: HandlerSeconds, URL: true,
@@ -100,10 +86,8 @@ var Web = Function{
 	Alarm: Alarm{"web-fails", "Pages are answered with 5xx. Run vacancy tail --host aws --function web and vacancy doctor --host aws.", 5, 5, false},
 }
 
-// Functions that work for the handlers.
 var (
-	// Worker counts running turns in stored counters (task.Shares), because the limit of concurrent
-	// turns applies to all its instances together.
+	// The limit of concurrent turns applies to all instances of Worker together.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
 		MemoryMB: 256, TimeoutSeconds: TurnSeconds, Queues: TaskQueue + " " + PushQueue,
@@ -122,10 +106,7 @@ var (
 	}
 )
 
-// Jobs, which have no waiting callers.
 var (
-	// Idle counts the reads of package due: for each kind of reminder, an offset and two minutes
-	// with 16 partitions each.
 	Sweeper = Function{
 		Name: "sweeper", Description: "every minute, decides overdue calls, checks overdue bookings and destroys expired text keys; every hour, deletes bytes without a file",
 		MemoryMB: 128, TimeoutSeconds: 30, EveryMinutes: 1, Jobs: "calls keys bookings texts files",
@@ -134,8 +115,6 @@ var (
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, overdue bookings are not checked, or expired text keys are not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and overdue bookings are not checked (alarm sweeper-fails)"},
 	}
-	// Meter reads the stream of the rows itself; it is not started by the stream. The stream has
-	// one or two open shards.
 	Meter = Function{
 		Name: "meter", Description: "folds rows into usage, every minute, and exports the usage of past days",
 		MemoryMB: 128, TimeoutSeconds: 30, EveryMinutes: 1, Jobs: "exports",
@@ -174,8 +153,7 @@ var (
 	}
 )
 
-// Steps of the gate, which only its state machine starts, and Record, which stores the outcome of
-// an attempt. They have no reserved concurrency, because the number of attempts is limited.
+// The number of attempts is limited, so these functions have no reserved concurrency.
 var (
 	Consent = Function{
 		Name: "consent", Description: "first step of the gate: both signatures, and the child's manifest",

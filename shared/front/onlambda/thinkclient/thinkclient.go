@@ -1,7 +1,5 @@
-// Package thinkclient lets a Lambda function ask models through functions/think, the only function
-// that opens secrets and contains the providers' libraries.
-//
-// A request that may have run is not repeated, because a model may have been paid for it.
+// Package thinkclient lets a Lambda function ask models through functions/think. A request that may
+// have run is not repeated, because a model may have been paid for it.
 package thinkclient
 
 import (
@@ -31,8 +29,7 @@ func AddThinker(env *onlambda.Env, c *serve.Config) {
 	c.ThinkerKinds = env.ThinkKinds()
 }
 
-// NewInvoke returns a function that invokes a Lambda function by its name or ARN. It repeats a
-// throttled request once, because a throttled request has not run.
+// A throttled request has not run, so NewInvoke repeats it once.
 func NewInvoke(cfg aws.Config, function string) think.Invoke {
 	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
@@ -47,8 +44,8 @@ func NewInvoke(cfg aws.Config, function string) think.Invoke {
 		case isThrottled(err):
 			return nil, problem.Wrap(problem.SubstrateBusy, err, "all instances of the function that asks models are busy")
 		case err != nil:
-			// The error is built only from the text, without the AWS error. Otherwise an agent's
-			// loop would mistake the AWS error for an answer of the model and retry.
+			// If the error wrapped the AWS error, an agent's loop would mistake it for an answer of
+			// the model and retry.
 			err = awsapi.ConvertError(ctx, err)
 			p := problem.AsError(err)
 			return nil, problem.Wrap(p.Kind, errors.New(err.Error()), "the function that asks models: %s", p.Text())
@@ -59,7 +56,6 @@ func NewInvoke(cfg aws.Config, function string) think.Invoke {
 	}
 }
 
-// throttleWait is the average wait before a throttled request is repeated.
 const throttleWait = 250 * time.Millisecond
 
 func isThrottled(err error) bool {

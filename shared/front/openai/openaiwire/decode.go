@@ -21,8 +21,8 @@ type Request struct {
 	Model string
 	// Question is the last message. It has a text or images.
 	Question InputMessage
-	// Earlier contains the earlier messages, from the oldest to the newest: all system texts, and as
-	// many of the newest messages as fit into an agent's memory. It is never nil.
+	// Earlier contains all system texts, and as many of the newest earlier messages as fit into an
+	// agent's memory, in chronological order. It is never nil.
 	Earlier []InputMessage
 	// OmittedCount is the number of older messages that Earlier omits.
 	OmittedCount int
@@ -30,8 +30,7 @@ type Request struct {
 	WantsStream bool
 	// WantsUsage is true if the stream of a completion must contain a chunk with the usage.
 	WantsUsage bool
-	// HasStop is true if the request contains a stop sequence.
-	HasStop bool
+	HasStop    bool
 	// BodyHash is the SHA-256 of the body as received, in hexadecimal.
 	BodyHash string
 }
@@ -40,19 +39,18 @@ type Request struct {
 type InputMessage struct {
 	Role, Text string
 	Images     []Image
-	// AnswerID is the id of an earlier answer of this API, if the message refers to one. Resolve
-	// replaces it with the text of that answer.
+	// AnswerID refers to an earlier answer of this API, or is "". Resolve replaces it with the
+	// answer's text.
 	AnswerID string
 }
 
-// Image is an image, either as data or as a URL.
 type Image struct {
 	MediaType string // empty if the image is a URL
 	Data      []byte
 	URL       string
 }
 
-// Roles of messages. Messages of functions get the role of tools.
+// Messages of functions get the role of tools.
 const (
 	user      = "user"
 	assistant = "assistant"
@@ -65,7 +63,7 @@ const (
 // Limits of Request.Earlier, which are the limits of an agent's memory.
 const (
 	maxEarlierMessages = 2 * call.MaxExchanges // messages of the conversation
-	maxEarlierBytes    = call.MaxThreadBytes   // bytes of all messages together
+	maxEarlierBytes    = call.MaxThreadBytes
 )
 
 // Decode decodes the body of a request. Its error is Malformed, NotJSON or TooLarge, and names the
@@ -100,14 +98,11 @@ func Decode(api API, body []byte) (*Request, error) {
 	return r.Request, r.splitConversation(r.conversation, r.instructions)
 }
 
-// decoder is the state of Decode.
 type decoder struct {
 	*Request
-	d            *canon.Decoder
-	conversation []InputMessage
-	instructions string
-	// hasMessages is true if the body contains messages, and hasStreamOptions is true if it contains
-	// stream options.
+	d                             *canon.Decoder
+	conversation                  []InputMessage
+	instructions                  string
 	hasMessages, hasStreamOptions bool
 }
 
@@ -156,8 +151,7 @@ func (r *decoder) readMember(key string) (err error) {
 	return err
 }
 
-// Resolve replaces the references to earlier answers with the texts of those answers. find returns
-// the text of an answer by its id.
+// Resolve replaces the references to earlier answers with the texts that find returns.
 func (q *Request) Resolve(find func(id string) (string, error)) error {
 	textByID := map[string]string{}
 	for i := range q.Earlier {
@@ -183,9 +177,8 @@ func (q *Request) Resolve(find func(id string) (string, error)) error {
 	return q.splitConversation(conversation, "")
 }
 
-// splitConversation sets Question to the last message, and Earlier to the instructions and the
-// earlier messages. If the earlier messages exceed the limits, splitConversation omits the oldest
-// ones except system texts, and counts the omitted messages in OmittedCount.
+// splitConversation sets Question and Earlier. If the earlier messages exceed the limits, it omits
+// the oldest ones except system texts.
 func (q *Request) splitConversation(conversation []InputMessage, instructions string) error {
 	lastIndex, messages := len(conversation)-1, q.API.messagesMember()
 	switch {
@@ -210,8 +203,7 @@ func (q *Request) splitConversation(conversation []InputMessage, instructions st
 	if instructions != "" {
 		q.Earlier = append(q.Earlier, InputMessage{Role: system, Text: instructions})
 	}
-	// Earlier gets the newest messages of the conversation that fit, beginning with
-	// conversation[first].
+	// Earlier gets conversation[first] and the later messages.
 	first, n := len(conversation), 0
 	for i := lastIndex - 1; i >= 0; i-- {
 		if !conversation[i].isSystem() && !conversation[i].isEmpty() {
@@ -258,9 +250,8 @@ func atPath(path string, err error) error {
 
 const knownRoles = "one of user, assistant, system, developer, tool"
 
-// readMessage reads a message, or an item in the input of Responses. It turns tool calls and their
-// results into texts, because the agent has other tools. An item of another kind becomes an empty
-// message, which the agent does not get.
+// readMessage turns tool calls and their results into texts, because the agent has other tools. An
+// item of another kind becomes an empty message, which the agent does not get.
 func (api API) readMessage(d *canon.Decoder) (m InputMessage, err error) {
 	if d.Kind() != canon.Object {
 		return m, problem.Invalid("", "an object with role and content", d.Kind().String())
@@ -433,8 +424,8 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	return "", nil, problem.Invalid("type", "text or image_url, or in Responses input_text or input_image", fmt.Sprintf("%.40q", kind))
 }
 
-// readImage parses the URL of an image. A data URL may use either base64 alphabet, because clients
-// encode data URLs differently.
+// readImage accepts both base64 alphabets in data URLs, because clients encode data URLs
+// differently.
 func readImage(url string) (*Image, error) {
 	const want = "data:image/TYPE;base64,BYTES, or a public https URL without user and password"
 	mediaPart, dataPart, _ := strings.Cut(url, ",")

@@ -10,23 +10,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Bodies of requests, for API descriptions. Decode reads the actual requests.
+// These bodies describe the requests in API descriptions. Decode reads the actual requests.
 type (
-	// ResponsesBody is the body of a Responses request. Input is a string or a list of Asked.
+	// Input is a string or a list of Asked.
 	ResponsesBody struct {
 		Model        string `json:"model,omitempty"`
 		Input        any    `json:"input"`
 		Instructions string `json:"instructions,omitempty"`
 		Stream       bool   `json:"stream,omitempty"`
 	}
-	// Body contains the members that Decode uses. Members lists all members.
 	Body struct {
 		Model    string         `json:"model,omitempty"`
 		Messages []Asked        `json:"messages"`
 		Stream   bool           `json:"stream,omitempty"`
 		Options  *StreamOptions `json:"stream_options,omitempty"`
 	}
-	// Asked is a message with a text. Decode also reads lists of parts.
+	// Decode also reads lists of parts as Content.
 	Asked struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
@@ -36,7 +35,6 @@ type (
 	}
 )
 
-// Completion is a complete answer or a chunk of an answer.
 type Completion struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -49,7 +47,6 @@ type Completion struct {
 	Proof       *Proof   `json:"vacancy,omitempty"`
 }
 
-// Object types of completions.
 const (
 	completionObject = "chat.completion"
 	chunkObject      = "chat.completion.chunk"
@@ -60,13 +57,11 @@ type Choice struct {
 	Index   int      `json:"index"`
 	Message *Message `json:"message,omitempty"`
 	Delta   *Delta   `json:"delta,omitempty"`
-	// FinishReason is the reason why the answer ended: stop, or length if it may be incomplete.
-	FinishReason *string `json:"finish_reason"`
-	// Logprobs is always null.
-	Logprobs *struct{} `json:"logprobs"`
+	// FinishReason is stop, or length if the answer may be incomplete.
+	FinishReason *string   `json:"finish_reason"`
+	Logprobs     *struct{} `json:"logprobs"`
 }
 
-// Message is a complete answer.
 type Message struct {
 	Role    string  `json:"role"`
 	Content string  `json:"content"`
@@ -78,8 +73,7 @@ type Delta struct {
 	Content *string `json:"content,omitempty"`
 }
 
-// Usage is the usage in tokens that the agent reported. If the agent did not report usage, all
-// values are zero.
+// Usage is the usage in tokens that the agent reported, or zero.
 type Usage struct {
 	Prompt     uint64   `json:"prompt_tokens"`
 	Completion uint64   `json:"completion_tokens"`
@@ -91,7 +85,6 @@ type Details struct {
 	Cached uint64 `json:"cached_tokens"`
 }
 
-// newUsage returns the usage in OpenAI's form. If u is nil, all values are zero.
 func newUsage(u *call.Usage) *Usage {
 	if u == nil {
 		return &Usage{}
@@ -103,8 +96,8 @@ func newUsage(u *call.Usage) *Usage {
 	return out
 }
 
-// Proof contains the receipt of the call, if the call had a price, and the metadata of the envelope
-// that signs the answer. Warnings lists the requested features that were ignored.
+// Proof contains the receipt of a call with a price, and the metadata of the envelope that signs
+// the answer. Warnings lists the requested features that were ignored.
 type Proof struct {
 	Receipt  string          `json:"receipt,omitempty"`
 	Envelope json.RawMessage `json:"envelope"`
@@ -115,20 +108,18 @@ func IsIncomplete(c call.CutReason) bool {
 	return c == call.CutLength || c == call.CutBudget || c == call.CutUnknown
 }
 
-// Answer is an answer, or the part that exists so far, before it is rendered in the form of one of
-// the APIs.
+// Answer is a complete or partial answer in no particular API's form.
 type Answer struct {
-	ID          string // id of the task
+	ID          string
 	Created     int64
 	Model       string
-	RequestHash string // hash of the envelope that signs the request
+	RequestHash string
 	Text        string
 	CutReason   call.CutReason
 	Usage       *call.Usage // may be nil
 	Proof       *Proof      // nil before the end of the answer
 }
 
-// RenderAnswer returns the JSON body of a complete answer, for a request without a stream.
 func (api API) RenderAnswer(a *Answer) any {
 	if api == Responses {
 		return a.newResponse(completed)
@@ -152,11 +143,10 @@ func (a *Answer) finishReason() *string {
 	return &reason
 }
 
-// Stream renders an answer as server-sent events. Each method returns the next events.
 type Stream struct {
 	API
 	WantsUsage bool // a completion ends with a chunk that contains the usage
-	nextNumber int  // number of the next event
+	nextNumber int
 }
 
 func (s *Stream) Begin(a *Answer) []byte {
@@ -212,7 +202,6 @@ func (s *Stream) End(a *Answer) (b []byte) {
 	return append(appendData(b, final), "data: [DONE]\n\n"...)
 }
 
-// Fail returns the events that end an incomplete answer with an error.
 func (s *Stream) Fail(a *Answer, err error) []byte {
 	if s.API == Responses {
 		// Some clients read only one of these two events.
@@ -244,7 +233,6 @@ type Failure struct {
 	Error Error `json:"error"`
 }
 
-// Error is an error in the form of OpenAI's API.
 type Error struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`

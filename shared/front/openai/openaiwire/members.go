@@ -9,7 +9,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rule is the way in which Decode treats a member.
+// Rule specifies how Decode treats a member.
 type Rule string
 
 const (
@@ -23,8 +23,7 @@ type Member struct {
 	Rule Rule
 	// Note is the effect of the member, or the reason why the member is ignored or refused.
 	Note string
-	// Allowed lists the values of a refused member, in JSON, that are accepted and ignored because
-	// they request no feature.
+	// Allowed lists values of a refused member that are accepted, because they request no feature.
 	Allowed []string
 }
 
@@ -114,7 +113,6 @@ const (
 	textFormat      = `{"type":"text"}`
 )
 
-// MembersTable returns the members as a Markdown table.
 func (api API) MembersTable() string {
 	var b strings.Builder
 	b.WriteString("| Member | Rule | |\n|---|---|---|\n")

@@ -1,11 +1,9 @@
-// Package openaiwire defines the forms of OpenAI's chat completions and Responses APIs: the meaning
-// of a request's members on this host, and the answers, events, models and errors that clients
-// read.
+// Package openaiwire defines the forms of OpenAI's chat completions and Responses APIs: the members
+// of requests, and the answers, events, models and errors that clients read.
 //
-// The package does not use vacants or make calls. It strictly parses the members that determine the
-// question, refuses members that request a feature which an agent cannot guarantee, and ignores all
-// other members. The system messages of a caller are passed to the agent as words of the caller,
-// never as instructions of the agent's owner.
+// The package strictly parses the members that determine the question, refuses members that request
+// a feature which an agent cannot guarantee, and ignores all other members. System messages of a
+// caller reach the agent as words of the caller, never as instructions of the agent's owner.
 package openaiwire
 
 import (
@@ -29,7 +27,6 @@ func (api API) messagesMember() string {
 	return "messages"
 }
 
-// Paths below a vacant or at the host.
 const (
 	BasePath        = "/v1" // prefix of the base URLs that clients get
 	CompletionsPath = BasePath + "/chat/completions"
@@ -37,7 +34,6 @@ const (
 	ModelsPath      = BasePath + "/models"
 )
 
-// APIOf returns the API that is served at a path. ok is false for other paths.
 func APIOf(path string) (api API, ok bool) {
 	switch path {
 	case CompletionsPath:
@@ -48,12 +44,11 @@ func APIOf(path string) (api API, ok bool) {
 	return 0, false
 }
 
-// pathGroups contains the first segments, below BasePath, of the paths of OpenAI's API. The host
-// answers all paths in these groups in the form of OpenAI's API, even those that it does not serve.
+// The host answers all paths in these groups in the form of OpenAI's API, even paths that it does
+// not serve.
 var pathGroups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
 
-// unversionedPaths contains the paths to which a client sends its requests if its base URL lacks
-// BasePath.
+// Clients whose base URL lacks BasePath request unversionedPaths.
 var unversionedPaths = []string{"/chat/completions", "/responses", "/models", "/completions", "/embeddings"}
 
 // IsPath reports whether a path, below a vacant or at the host, belongs to OpenAI's API. It also
@@ -83,7 +78,6 @@ func IsPath(path string) bool {
 	return false
 }
 
-// codedError is an error with an error code of OpenAI.
 type codedError struct {
 	error
 	code string
@@ -91,8 +85,8 @@ type codedError struct {
 
 func (c codedError) Unwrap() error { return c.error }
 
-// NotFound returns the error for a path of OpenAI's API that the host does not serve. The error
-// does not depend on whether the vacant exists. base is the host's base URL.
+// NotFound returns the error for a path of OpenAI's API that the host does not serve. base is the
+// host's base URL.
 func NotFound(method, path, base string) error {
 	_, isAPIPath := APIOf(path)
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// Response is an answer of the Responses API. Members that this host does not use have their
-// neutral values, because typed clients require most members.
+// Response is an answer of the Responses API. Members that this host does not use have neutral
+// values, because typed clients require most members.
 type Response struct {
 	ID                 string            `json:"id"`
 	Object             string            `json:"object"`
@@ -15,16 +15,16 @@ type Response struct {
 	Status             string            `json:"status"`
 	Error              *ResponseError    `json:"error"`
 	Incomplete         *Incomplete       `json:"incomplete_details"`
-	Instructions       *string           `json:"instructions"` // always null
+	Instructions       *string           `json:"instructions"`
 	Model              string            `json:"model"`
 	Output             []Item            `json:"output"`
 	ParallelToolCalls  bool              `json:"parallel_tool_calls"`
-	PreviousResponseID *string           `json:"previous_response_id"` // always null
+	PreviousResponseID *string           `json:"previous_response_id"`
 	Store              bool              `json:"store"`
-	Temperature        *float64          `json:"temperature"` // always null
+	Temperature        *float64          `json:"temperature"`
 	ToolChoice         string            `json:"tool_choice"`
 	Tools              []struct{}        `json:"tools"`
-	TopP               *float64          `json:"top_p"` // always null
+	TopP               *float64          `json:"top_p"`
 	Usage              *ResponseUsage    `json:"usage"`
 	Metadata           map[string]string `json:"metadata"`
 	// Fingerprint is the hash of the envelope that signs the request.
@@ -32,7 +32,6 @@ type Response struct {
 	Proof       *Proof `json:"vacancy,omitempty"`
 }
 
-// Statuses of answers and their items.
 const (
 	inProgress = "in_progress"
 	completed  = "completed"
@@ -40,18 +39,15 @@ const (
 	failed     = "failed"
 )
 
-// ResponseError is the reason why an answer failed.
 type ResponseError struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Incomplete is the reason why an answer may lack its end.
 type Incomplete struct {
 	Reason string `json:"reason"`
 }
 
-// Item is the message in an answer.
 type Item struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
@@ -60,7 +56,6 @@ type Item struct {
 	Content []Part `json:"content"`
 }
 
-// Part is the text of an item.
 type Part struct {
 	Type        string     `json:"type"`
 	Text        string     `json:"text"`
@@ -68,8 +63,7 @@ type Part struct {
 	Logprobs    []struct{} `json:"logprobs"`
 }
 
-// ResponseUsage is the usage in tokens that the agent reported. If the agent did not report usage,
-// all values are zero.
+// ResponseUsage is the usage in tokens that the agent reported, or zero.
 type ResponseUsage struct {
 	Input         uint64        `json:"input_tokens"`
 	InputDetails  Details       `json:"input_tokens_details"`
@@ -78,12 +72,11 @@ type ResponseUsage struct {
 	Total         uint64        `json:"total_tokens"`
 }
 
-// OutputDetails divides the tokens of an answer. Agents do not report reasoning tokens.
+// Agents do not report reasoning tokens.
 type OutputDetails struct {
 	Reasoning uint64 `json:"reasoning_tokens"`
 }
 
-// streamEvent is an event in a streamed answer.
 type streamEvent struct {
 	Type         string      `json:"type"`
 	Number       int         `json:"sequence_number"`
@@ -114,7 +107,7 @@ func (a *Answer) newResponse(status string) *Response {
 		return r
 	}
 	if IsIncomplete(a.CutReason) {
-		// Responses has only this reason for an answer that may lack its end.
+		// Responses has only this reason for an answer that may be incomplete.
 		r.Status, r.Incomplete = incomplete, &Incomplete{"max_output_tokens"}
 	}
 	r.Output = []Item{*a.newItem(r.Status)}

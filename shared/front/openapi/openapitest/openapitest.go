@@ -1,5 +1,4 @@
-// Package openapitest helps tests to check bodies and answers against the schemas of the OpenAPI
-// document.
+// Package openapitest checks bodies and answers against the schemas of the OpenAPI document.
 package openapitest
 
 import (
@@ -11,10 +10,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/openapi"
 )
 
-// Content maps media types to the forms of a body or an answer.
 type Content map[string]Media
 
-// Media contains the schema of a body or an answer. Example is nil if the document has no example.
+// Media describes a body or an answer. Example may be nil.
 type Media struct {
 	Schema  *jsonschema.Schema
 	Example any
@@ -39,5 +37,5 @@ func Load() (d Document, err error) {
 
 func (d *Document) Validator(m Media) (*jsonschema.Resolved, error) {
 	combined := &jsonschema.Schema{AllOf: []*jsonschema.Schema{m.Schema}, Defs: d.Components.Schemas}
-	return combined.CloneSchemas().Resolve(nil) // clone, because a schema can be resolved only once
+	return combined.CloneSchemas().Resolve(nil) // a schema can be resolved only once
 }

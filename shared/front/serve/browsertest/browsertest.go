@@ -6,15 +6,13 @@ import "strings"
 // Request is a request that a page of another site makes a browser send.
 type Request struct {
 	Name, Method, Host string
-	// Header contains the Content-Type and the headers in which browsers report where a request
-	// comes from. Browsers send the Content-Type application/json without a preflight only for a
-	// page that has become same-origin by DNS rebinding.
+	// Browsers send the Content-Type application/json without a preflight only for a page that has
+	// become same-origin by DNS rebinding.
 	Header [][2]string
 }
 
 func Attacks(addr string) (attacks []Request) {
-	// addr is an address such as 127.0.0.1:8080. No request may have an effect, or an answer that
-	// the page can read.
+	// No request may have an effect, or an answer that the page can read.
 	_, port, _ := strings.Cut(addr, ":")
 	add := func(name, method, host string, header ...string) {
 		r := Request{Name: name, Method: method, Host: host}

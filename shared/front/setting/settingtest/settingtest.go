@@ -1,5 +1,4 @@
-// Package settingtest lists the values that a reader of settings accepts. It is for tests of the
-// readers of a stage's context, a function's environment and a host's flags.
+// Package settingtest lists the values that a reader of settings accepts.
 package settingtest
 
 import (
@@ -18,7 +17,6 @@ const (
 	function    = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 )
 
-// candidateTexts contains the values that FormatTable tries for every setting.
 var candidateTexts = []string{
 	"", "0", "1", "-1", "+5", "5", "007", "1e3", "0x10", "0.25", "0.255", "10.5", "$5", "ten",
 	"23", "24", "48", "300", "301", "1000", "1001", "10000", "10001", "1000000", "1000001", "87600", "87601",
@@ -30,9 +28,8 @@ var candidateTexts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// FormatTable calls read for each name with each of candidateTexts. For each name, it lists the
-// accepted texts, and the errors with the texts that cause them. In an error, TEXT replaces the
-// text. The most frequent error comes first, and "other texts" replaces the list of its texts.
+// FormatTable calls read for each name with each of candidateTexts, and lists the accepted texts
+// and the errors. In an error, TEXT replaces the text.
 func FormatTable(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {

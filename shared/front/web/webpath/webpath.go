@@ -1,5 +1,5 @@
-// Package webpath defines the addresses of the pages for browsers and redirects browsers to them.
-// It does not contain the pages, so that AWS functions that only redirect stay small.
+// Package webpath defines the addresses of the pages for browsers. It does not contain the pages,
+// so that functions that only redirect stay small.
 package webpath
 
 import (
@@ -13,11 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Path is the address of the home page and the prefix of all other pages.
 const Path = "/web/"
 
-// VacantPath returns the address of the page of a vacant, given its name or id. It normalizes ids,
-// because a page has only one address.
+// VacantPath returns the address of a vacant's page. It normalizes ids, because a page has only one
+// address.
 func VacantPath(vacant string) string {
 	if id, err := identity.ParseID(vacant); err == nil {
 		vacant = id.String()
@@ -27,14 +26,12 @@ func VacantPath(vacant string) string {
 
 func IsPath(p string) bool { return p+"/" == Path || strings.HasPrefix(p, Path) }
 
-// Browsers request FaviconPath if a page names no icon. IconPath redirects to the icon's asset.
 const (
 	FaviconPath = "/favicon.ico"
 	IconPath    = Path + "favicon.ico"
 )
 
-// Redirect redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown
-// path to the error page of unknown paths.
+// Redirect redirects the root of a host to its first page, and an unknown path to an error page.
 var Redirect http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	to := Path
 	switch path := r.URL.Path; {
@@ -75,12 +72,12 @@ func prefersPage(r *http.Request) bool {
 			break
 		}
 	}
-	// Browsers list text/html in Accept. Clients that accept any type get JSON.
+	// Clients that accept any type get JSON.
 	return ranks["text/html"] > jsonRank
 }
 
-// ServePages serves next. It redirects a client that prefers pages from a vacant's card to the
-// vacant's page. If next answers 404 to such a client, ServePages serves pages instead.
+// ServePages redirects browsers from a vacant's card to its page, and replaces 404 answers of next
+// with pages.
 func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, rest, isVacantPath := message.SplitPath(r.URL.Path)
@@ -89,8 +86,7 @@ func ServePages(next, pages http.Handler) http.Handler {
 	})
 }
 
-// pageWriter is a response writer that replaces two kinds of response for clients that prefer
-// pages: status 404, and status 200 at the address of a vacant.
+// pageWriter replaces responses with status 404, and cards of vacants.
 type pageWriter struct {
 	http.ResponseWriter
 	request                                         *http.Request

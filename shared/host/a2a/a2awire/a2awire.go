@@ -1,12 +1,10 @@
 // Package a2awire reads and writes the JSON of A2A: version 1.0, version 0.3 over JSON-RPC, and a
-// snake_case form of 1.0 that one client uses. It does no I/O. It converts between bytes and the
-// values of package task.
+// snake_case form of 1.0. It converts between bytes and the values of package task.
 //
-// Metadata and data keep their original bytes, so that numbers keep all their digits. Readers
-// accept a member in camelCase and in snake_case, ignore unknown members and treat null as absent,
-// as ProtoJSON does. If a known member occurs twice, a reader of requests rejects the request, and
-// a reader of answers uses the first occurrence. Answers of agents are read according to the rules
-// in package client/agents.
+// Readers accept a member in camelCase and in snake_case, ignore unknown members and treat null as
+// absent, as ProtoJSON does. If a known member occurs twice, a reader of requests rejects the
+// request, and a reader of answers uses the first occurrence. Metadata and data keep their original
+// bytes, so that numbers keep all their digits.
 package a2awire
 
 import (
@@ -14,9 +12,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// MaxBody limits the size of a request in bytes. It leaves room for 256 KiB of files in base64 and
-// the rest of the message. A task is stored with its message, so store.MaxData also limits a
-// request.
+// MaxBody limits the size of a request in bytes. It leaves room for 256 KiB of files in base64.
+// A task is stored with its message, so MaxBody must stay below store.MaxData.
 const MaxBody = 346 << 10
 
 func Limits() canon.Limits {
@@ -50,8 +47,6 @@ const (
 	ExtendedCard
 )
 
-// methodsV1 and methodsV03 map the method names of each version to operations. No name is in both
-// maps.
 var (
 	methodsV1 = map[string]Operation{
 		"SendMessage": Send, "SendStreamingMessage": Stream, "GetTask": GetTask, "ListTasks": ListTasks,
@@ -69,8 +64,7 @@ var (
 	}
 )
 
-// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version. If no
-// version has the method, ok is false.
+// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version.
 func ParseMethod(name string) (o Operation, d Dialect, ok bool) {
 	if o, ok = methodsV1[name]; ok {
 		return o, V1, true
@@ -79,7 +73,6 @@ func ParseMethod(name string) (o Operation, d Dialect, ok bool) {
 	return o, V03, ok
 }
 
-// stateNamesV1 contains the names of the task states in version 1.0.
 var stateNamesV1 = map[task.State]string{
 	task.Submitted: "TASK_STATE_SUBMITTED", task.Working: "TASK_STATE_WORKING", task.InputRequired: "TASK_STATE_INPUT_REQUIRED",
 	task.AuthRequired: "TASK_STATE_AUTH_REQUIRED", task.Completed: "TASK_STATE_COMPLETED", task.Canceled: "TASK_STATE_CANCELED",
@@ -94,7 +87,6 @@ func (d Dialect) stateName(s task.State) string {
 	return name
 }
 
-// StateNames returns the names of the task states in version 1.0.
 func StateNames() []string {
 	var names []string
 	for _, s := range task.States() {
@@ -112,7 +104,6 @@ func (d Dialect) parseState(text string) (task.State, bool) {
 	return "", false
 }
 
-// roleNamesV1 contains the names of the roles in version 1.0.
 var roleNamesV1 = map[task.Role]string{task.User: "ROLE_USER", task.Agent: "ROLE_AGENT"}
 
 func (d Dialect) roleName(r task.Role) string {

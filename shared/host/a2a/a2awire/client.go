@@ -91,14 +91,13 @@ func EncodeListParams(d Dialect, q *ListRequest) []byte {
 }
 
 // Answer is an answer of an agent or an element of its stream. Exactly one of Task, Status,
-// Artifact and Message is set. TaskID and Context identify the task of a Status or an Artifact.
+// Artifact and Message is set.
 type Answer struct {
 	task.Event
 	Message         *task.Message
 	TaskID, Context string
 }
 
-// ErrUnknownAnswer means that the answer is an object of an unknown kind.
 var ErrUnknownAnswer = errors.New("an answer of an unknown kind")
 
 func newAnswerReader(d Dialect, raw []byte) *reader {
@@ -108,8 +107,7 @@ func newAnswerReader(d Dialect, raw []byte) *reader {
 	return &reader{canon.NewDecoder(raw, l), d, true}
 }
 
-// ReadAnswer parses the result of Send or an element of a stream. If the result is an object of an
-// unknown kind, the error is ErrUnknownAnswer.
+// ReadAnswer parses the result of Send or an element of a stream.
 func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	r := newAnswerReader(d, raw)
 	if r.Kind() != canon.Object {
@@ -145,8 +143,8 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	return a, problem.Invalid("result", "one of task, message, statusUpdate, artifactUpdate", fmt.Sprint(n))
 }
 
-// readAnswer03 parses a result of version 0.3. The member kind may follow the other members. If it
-// is missing, the kind is derived from the other members.
+// readAnswer03 parses a result of version 0.3. The member kind may be missing or follow the other
+// members.
 func readAnswer03(raw []byte) (a Answer, err error) {
 	kind, hasMember := "", map[string]bool{}
 	r := newAnswerReader(V03, raw)
@@ -295,8 +293,7 @@ func (r *reader) task() (*task.Task, error) {
 	return t, err
 }
 
-// optionalMessage reads a message that does not affect the result. If the message cannot be parsed,
-// it returns nil.
+// optionalMessage returns nil if the message cannot be parsed.
 func (r *reader) optionalMessage() (*task.Message, error) {
 	raw, err := r.SkipRaw()
 	if err != nil {
@@ -342,8 +339,8 @@ func (r *reader) status(s *task.Status) error {
 	return err
 }
 
-// statesByNumber lists the states by their number in the enum of version 1.0, because ProtoJSON
-// allows names and numbers.
+// statesByNumber lists the states by their number in version 1.0, because ProtoJSON allows names
+// and numbers.
 var statesByNumber = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
 
 func (r *reader) artifact() (a task.Artifact, err error) {
@@ -364,9 +361,8 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 	return a, err
 }
 
-// answerPart reads a part of an agent's answer. If the part is not a valid A2A part, its text is
-// used. If it has no text, it becomes a data part, so that the other parts of the answer remain
-// usable.
+// answerPart uses the text of an invalid part, or makes the part a data part, so that the other
+// parts of the answer remain usable.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
 	raw, err := r.SkipRaw()
 	if err != nil {
@@ -379,7 +375,7 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	}
 	text := ""
 	lenient := newAnswerReader(r.dialect, raw)
-	var textErr error // error of the member text, for example an incomplete surrogate pair
+	var textErr error // for example an incomplete surrogate pair
 	err = lenient.object(memberReaders{"text": func() error { textErr = lenient.text(&text)(); return textErr }})
 	switch {
 	case textErr != nil:
@@ -401,16 +397,15 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain
-// only the reason.
+// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes, which HTTP+JSON responses do
+// not contain.
 var reasonCodes = map[string]int64{
 	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
 	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,
 	"METHOD_NOT_FOUND": -32601, "INVALID_PARAMS": -32602, "INTERNAL_ERROR": -32603,
 }
 
-// ReadRESTError parses the error of an HTTP+JSON response. If the body has another form, it returns
-// nil.
+// ReadRESTError parses the error of an HTTP+JSON response, or returns nil.
 func ReadRESTError(body []byte) error {
 	var reply struct {
 		Error struct {
@@ -429,8 +424,6 @@ func ReadRESTError(body []byte) error {
 	return rpcErr
 }
 
-// Info returns the reason and the metadata of the error's ErrorInfo, or "" and nil if Data does not
-// contain one.
 func (e *RPCError) Info() (reason string, metadata map[string]string) {
 	var details []struct {
 		Reason   string            `json:"reason"`
@@ -442,8 +435,8 @@ func (e *RPCError) Info() (reason string, metadata map[string]string) {
 	return details[0].Reason, details[0].Metadata
 }
 
-// ReadResponse parses the JSON-RPC response to the request with the numeric id. If the agent
-// answered with an error, the error is an *RPCError.
+// ReadResponse parses the JSON-RPC response to the request with the numeric id. An error of the
+// agent is an *RPCError.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	r := newAnswerReader(V1, canon.TrimByteOrderMark(raw))
 	var rpcErr *RPCError
@@ -476,16 +469,14 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	return result, nil
 }
 
-// matchesID reports whether responseID, the id of a response, identifies the request with the
-// numeric id. Some agents send 7 as "7" or 7.0 or omit the id. This is safe, because an HTTP
-// response belongs to its request.
+// matchesID also accepts "7", 7.0 and a missing id for the request 7, because some agents send
+// them. This is safe, because an HTTP response belongs to its request.
 func matchesID(responseID, id string) bool {
 	responseID = strings.Trim(responseID, `"`)
 	n, err := strconv.ParseFloat(responseID, 64)
 	return responseID == "" || responseID == "null" || err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
-// rpcError reads an error object of any form. For null, it returns nil.
 func (r *reader) rpcError() (*RPCError, error) {
 	raw, err := r.SkipRaw()
 	if err != nil || string(raw) == "null" {

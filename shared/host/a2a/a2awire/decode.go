@@ -14,23 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// SendRequest contains the parameters of Send and Stream.
 type SendRequest struct {
 	Message task.Message
-	// HistoryLength limits the history messages in the answer. If it is nil, the server chooses the
-	// limit.
+	// If HistoryLength is nil, the server chooses the limit.
 	HistoryLength *int
-	// ReturnImmediately requests that the server return the task as soon as it exists.
+	// ReturnImmediately requests the task as soon as it exists.
 	ReturnImmediately bool
-	// Push configures notifications about the task's events. If it is nil, no notifications are
-	// sent.
-	Push *task.PushConfig
-	// OutputModes lists the media types that the client accepts. If it is empty, the client accepts
-	// all types.
+	Push              *task.PushConfig
+	// If OutputModes is empty, the client accepts all media types.
 	OutputModes []string
 }
 
-// TaskRequest identifies a task.
 type TaskRequest struct {
 	ID            string
 	HistoryLength *int
@@ -51,14 +45,13 @@ const (
 	MaxPage     = 100
 )
 
-// memberReaders maps the camelCase names of known members to the functions that read their values.
+// memberReaders maps the camelCase names of members to the functions that read their values.
 type memberReaders map[string]func() error
 
 type reader struct {
 	*canon.Decoder
 	dialect Dialect
-	// lenient readers parse answers of agents. They skip optional members whose value has an
-	// unexpected type.
+	// lenient readers skip optional members whose value has an unexpected type.
 	lenient bool
 }
 
@@ -109,8 +102,6 @@ func toCamelCase(key string) string {
 	return b.String()
 }
 
-// mustSkip reports whether the next value must be skipped because it is not of kind k. Only lenient
-// readers skip values.
 func (r *reader) mustSkip(k canon.Kind) bool { return r.lenient && r.Kind() != k }
 
 func (r *reader) text(dst *string) func() error {
@@ -173,7 +164,6 @@ func (r *reader) rawObject(field string, dst *[]byte) func() error {
 	}
 }
 
-// rawValue reads a value of any kind and returns its original bytes.
 func (r *reader) rawValue() ([]byte, error) {
 	if r.lenient {
 		return r.SkipRaw()

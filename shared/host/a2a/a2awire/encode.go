@@ -26,7 +26,6 @@ func (w *writer) key(name string) {
 	w.b = append(canon.AppendString(w.b, name), ':')
 }
 
-// ToSnakeCase converts a member name to snake_case.
 func ToSnakeCase(name string) string {
 	var b strings.Builder
 	for _, c := range name {
@@ -147,7 +146,7 @@ func EncodeStreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 }
 
 // EncodeListResult encodes the answer to ListTasks. If withArtifacts is true, each task has the
-// member artifacts, which may be empty. Otherwise, no task has this member.
+// member artifacts, even if it is empty.
 func EncodeListResult(d Dialect, p *task.Page, size int, withArtifacts bool) []byte {
 	w := &writer{dialect: d}
 	w.object("", func() {
@@ -171,7 +170,6 @@ func (w *writer) kind(kind string) {
 	}
 }
 
-// artifactsMode specifies whether an encoded task has the member artifacts.
 type artifactsMode byte
 
 const (

@@ -11,12 +11,10 @@ import (
 // PushRequest identifies or contains a push configuration of a task.
 type PushRequest struct {
 	TaskID   string
-	ConfigID string // id of the configuration
+	ConfigID string
 	Config   task.PushConfig
 }
 
-// pushConfig returns the readers for the members of a configuration. In version 1.0, the task's id
-// is one of them.
 func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 	c.Dialect = uint8(r.dialect)
 	members := memberReaders{
@@ -44,7 +42,6 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 	return members
 }
 
-// taskPushConfig returns the readers for a configuration together with the task's id.
 func (r *reader) taskPushConfig(q *PushRequest) memberReaders {
 	config := r.pushConfig(&q.Config, &q.TaskID)
 	if r.dialect != V03 {
@@ -113,7 +110,7 @@ func checkURL(err error, c *task.PushConfig) error {
 	return err
 }
 
-// ReadPushConfigs parses the answer to ListPushConfigs. It also returns the token of the next page.
+// ReadPushConfigs parses the answer to ListPushConfigs, and returns the token of the next page.
 func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next string, err error) {
 	r := newAnswerReader(d, raw)
 	list := func() error {
@@ -134,8 +131,7 @@ func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next str
 	return configs, next, err
 }
 
-// EncodePushConfig encodes a configuration of a task. The parameters of CreatePushConfig and the
-// answers to CreatePushConfig and GetPushConfig have this form.
+// EncodePushConfig encodes a configuration as a parameter or an answer.
 func EncodePushConfig(d Dialect, taskID string, c *task.PushConfig) []byte {
 	w := &writer{dialect: d}
 	w.pushConfig(taskID, c)
@@ -167,7 +163,6 @@ func (w *writer) pushConfig(taskID string, c *task.PushConfig) {
 	})
 }
 
-// pushObject encodes a configuration. It includes the task's id unless taskID is empty.
 func (w *writer) pushObject(name, taskID string, c *task.PushConfig) {
 	w.object(name, func() {
 		w.optionalText("taskId", taskID)

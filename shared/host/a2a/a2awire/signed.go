@@ -18,9 +18,8 @@ const Extension = "urn:vacant:v1"
 // PriceUnit is the unit of prices in cards, a millionth of a dollar.
 const PriceUnit = "micro-USD"
 
-// ParseEnvelope returns the envelope in a message's metadata. It rebuilds the signed content from
-// the parts of the message. If the message has no envelope, ParseEnvelope returns nil. It does not
-// verify the envelope.
+// ParseEnvelope returns the envelope in a message's metadata, or nil. It does not verify the
+// envelope.
 func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	envelopeJSON, err := metadataMember(m.Metadata, Extension)
 	if err != nil || envelopeJSON == nil {
@@ -79,8 +78,7 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// CutReason returns the reason in a message's metadata why the answer is incomplete, or ""
-// if the metadata contains no reason.
+// CutReason returns the reason in a message's metadata why the answer is incomplete, or "".
 func CutReason(m *task.Message) (reason string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
 	if err == nil && json.Unmarshal(member, &reason) != nil {
@@ -89,7 +87,6 @@ func CutReason(m *task.Message) (reason string) {
 	return reason
 }
 
-// metadataMember returns the original bytes of a metadata member, or nil if it is missing.
 func metadataMember(metadata []byte, name string) (member []byte, err error) {
 	if metadata == nil {
 		return nil, nil

@@ -19,25 +19,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// claimDuration is how long a process has exclusive use of a configuration after the start of an
-// attempt.
 const claimDuration = requestTimeout + 5*time.Second
 
-// delivery is a request to a receiver. It contains the encoded bodies but not the task, so that
-// waiting deliveries use little memory.
+// delivery is a request to a receiver. It does not contain the task, so that waiting deliveries use
+// little memory.
 type delivery struct {
-	lastEvent     int  // number of the last event that it reports
-	hasPiece      bool // the delivery contains a piece of an artifact
-	isEnd         bool // the delivery reports the end of the task
-	taskByteLimit int  // limit in bytes of all deliveries of the task, including this one
+	lastEvent     int
+	hasPiece      bool
+	isEnd         bool // reports the end of the task
+	taskByteLimit int  // for all deliveries of the task
 
 	mediaType        string
 	body             []byte // nil if it is larger than maxBodyBytes
-	bodyWithoutTexts []byte // body without texts
+	bodyWithoutTexts []byte
 }
 
-// nextDelivery returns the next delivery of a configuration, or nil if no events remain. A repeated
-// delivery contains the same events.
+// nextDelivery returns the next delivery of a configuration, or nil. A repeated delivery contains
+// the same events.
 func nextDelivery(push *task.ActivePushConfig, b *task.Backlog) *delivery {
 	if push.AttemptedEvent > 0 {
 		if d := findDelivery(push, b, b.Events[:min(push.AttemptedEvent, len(b.Events))]); d != nil {
@@ -55,7 +53,7 @@ func findDelivery(push *task.ActivePushConfig, b *task.Backlog, events []task.Nu
 	for i := push.LastDelivered; i < len(events); i++ {
 		e := events[i].Event
 		isLast := b.State.IsTerminal() && i == len(b.Events)-1
-		state := task.Working // state for a piece of an artifact
+		state := task.Working
 		switch {
 		case e.Task != nil:
 			state = e.Task.Status.State
@@ -119,12 +117,10 @@ func withoutTexts(t *task.Task) *task.Task {
 	return &task.Task{ID: t.ID, Context: t.Context, Status: task.Status{State: t.Status.State, Time: t.Status.Time}}
 }
 
-// errPushEnded means that no more deliveries follow for a configuration.
 var errPushEnded = errors.New("the deliveries have ended")
 
 // attemptDelivery sends a delivery once and stores the result. If the delivery must be repeated,
-// retryIn is the time until the next attempt. The error is errPushEnded or an error of
-// task.Engine.SaveProgress.
+// retryIn is the time until the next attempt.
 func (p *Pusher) attemptDelivery(ctx context.Context, push *task.ActivePushConfig, d *delivery) (retryIn time.Duration, err error) {
 	push.LeaseEnd, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
 	body, refusal := d.body, error(nil)
@@ -195,7 +191,7 @@ func (p *Pusher) sendRequest(ctx context.Context, push *task.ActivePushConfig, b
 	}
 	if c.Token != "" {
 		header.Set("A2A-Notification-Token", c.Token)
-		header.Set("X-A2A-Notification-Token", c.Token) // name of the header in version 0.3
+		header.Set("X-A2A-Notification-Token", c.Token) // version 0.3
 	}
 	err = p.WithSigner(ctx, push.Task.Vacant, func(s identity.Signer) error {
 		protected, signature, err := jws.Sign(ctx, s, body,
@@ -208,7 +204,7 @@ func (p *Pusher) sendRequest(ctx context.Context, push *task.ActivePushConfig, b
 	}
 	reply, err := p.Client.Do(ctx, outbound.VacantActor(push.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReplyBytes})
 	switch {
-	case problem.Is(err, problem.TooLarge): // the status was 2xx, and the body is not used
+	case problem.Is(err, problem.TooLarge): // the status was 2xx
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -220,8 +216,6 @@ func (p *Pusher) sendRequest(ctx context.Context, push *task.ActivePushConfig, b
 	return 0, nil
 }
 
-// parseRetryAfter returns the wait in the Retry-After header, limited to maxRetryAfter, or zero if the
-// header is missing or invalid.
 func (p *Pusher) parseRetryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	var wait time.Duration

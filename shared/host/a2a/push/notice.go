@@ -13,12 +13,9 @@ import (
 )
 
 const (
-	// handleTimeout limits the time that is spent on one notice. The next notice continues the work. A
-	// slow receiver therefore delays other receivers by at most this time.
+	// handleTimeout limits the time that a slow receiver delays other receivers.
 	handleTimeout = 20 * time.Second
-	// While a turn runs, its task is checked after FirstCheckInterval. As long as no event arrives,
-	// the interval doubles up to maxCheckInterval. The start and the end of a turn send their own
-	// notices.
+	// While no event arrives, the interval between checks of a running turn doubles.
 	FirstCheckInterval, maxCheckInterval = 5 * time.Second, 30 * time.Second
 )
 
@@ -26,10 +23,8 @@ func checkInterval(idle int) time.Duration {
 	return min(FirstCheckInterval<<min(idle, 8), maxCheckInterval)
 }
 
-// Handle delivers the events that a notice announces. It is for a process that runs only while it
-// handles a message. Instead of waiting for events or the next attempt, Handle sends another
-// notice. If the error is task.ErrRetryLater or an error of the store, the caller must handle the
-// notice again.
+// Handle delivers the events that a notice announces, for a process that runs only while it handles
+// a message. If it returns an error, the caller must handle the notice again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout+requestTimeout)
 	defer cancel()
@@ -41,7 +36,7 @@ func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	b, err := p.Tasks.ReadBacklog(ctx, n)
 	switch {
 	case errors.Is(err, task.ErrRetryLater) && n.Slot > 0:
-		return nil // the task existed earlier and has expired
+		return nil // the task has expired
 	case err != nil:
 		return err
 	}

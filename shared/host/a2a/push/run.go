@@ -13,32 +13,25 @@ import (
 )
 
 const (
-	// retryDelay is the delay before a failed operation of the store is repeated.
-	retryDelay = time.Second
-	// pieceCheckInterval is the minimum time between two checks of a task whose answer arrives in
-	// pieces.
+	retryDelay         = time.Second
 	pieceCheckInterval = time.Second
-	// maxLoaded limits the tasks in memory. A prepared delivery contains only bodies, not a task.
-	maxLoaded = 4
-	// maxEntries and maxSenderEntries limit the configurations that Run knows. Others remain in
-	// the store until there is room.
+	maxLoaded          = 4
+	// Configurations above maxEntries or maxSenderEntries remain in the store until there is room.
 	maxEntries       = 16 << 10
 	maxSenderEntries = maxEntries / 16
-	// scanInterval is the minimum time between two scans of all configurations in the store.
-	scanInterval = 10 * time.Second
+	scanInterval     = 10 * time.Second
 )
 
-// schedule contains the configurations known to Run whose deliveries have not ended.
 type schedule struct {
 	wakeups   chan struct{}
-	loadSlots chan struct{} // semaphore for the tasks in memory
+	loadSlots chan struct{} // limits the tasks in memory
 
 	mu           sync.Mutex
 	pending      map[task.Ref]bool // tasks that may have new configurations
 	hasMissed    bool              // a limit keeps a stored configuration out of entries
-	scanNeeded   bool              // all configurations in the store must be read
-	lastScan     time.Time         // time of the last scan
-	scanTimerSet bool              // a timer will wake Run for the next scan
+	scanNeeded   bool
+	lastScan     time.Time
+	scanTimerSet bool
 	entries      map[configKey]*entry
 	slots        slots
 }
@@ -48,30 +41,28 @@ func newSchedule() schedule {
 		entries: map[configKey]*entry{}, slots: newSlots()}
 }
 
-// configKey identifies a configuration by its task and its slot in the task.
 type configKey struct {
 	task       task.Ref
 	configSlot int
 }
 
-// entry is a configuration that Run knows.
 type entry struct {
 	configKey
 	queue      *senderQueue
 	host       string
-	usedShares [3]boundedShare // while serving: shares that count the entry
+	usedShares [3]boundedShare // shares that count the entry
 	state      entryState
-	hasChanged bool                   // while serving: the configuration or its task has changed
-	stopWait   func()                 // while waiting: ends the wait
+	hasChanged bool // the configuration or its task has changed
+	stopWait   func()
 	unsaved    *task.ActivePushConfig // progress that is not stored yet
-	idleChecks int                    // number of checks since the last event
+	idleChecks int                    // since the last event
 }
 
 type entryState uint8
 
 const (
-	stateWaiting entryState = iota // waits for a time or for an event of its task
-	stateReady                     // waits for a slot
+	stateWaiting entryState = iota
+	stateReady              // waits for a slot
 	stateServing
 )
 
@@ -93,8 +84,7 @@ func (p *Pusher) wake() {
 	}
 }
 
-// Run delivers events until ctx ends, and then waits for the current attempts. It serves the
-// configurations in the store and those that this process adds.
+// Run delivers events until ctx ends, and then waits for the current attempts.
 func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -144,9 +134,6 @@ func (p *Pusher) loadPending(ctx context.Context) (err error) {
 	return nil
 }
 
-// takePending returns the tasks whose configurations must be read now, and whether all
-// configurations in the store must be scanned. A scan is delayed if the last one was less than
-// scanInterval ago.
 func (p *Pusher) takePending() (pending map[task.Ref]bool, shouldScan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +185,7 @@ func (p *Pusher) addEntries(pushes []task.ActivePushConfig, hasChanged bool) {
 	}
 }
 
-// markReady queues a configuration for a slot. The caller must hold p.mu.
+// markReady must be called with p.mu held.
 func (p *Pusher) markReady(e *entry) {
 	if e.stopWait != nil {
 		e.stopWait()
@@ -237,16 +224,15 @@ func (p *Pusher) serveReadyEntries(ctx context.Context, running *sync.WaitGroup)
 	}
 }
 
-// outcome specifies whether Run keeps a configuration, and when Run serves it again: immediately,
-// after a pause, or when waitForChange returns.
+// outcome specifies whether and when Run serves a configuration again.
 type outcome struct {
 	shouldKeep    bool
 	delay         time.Duration
-	waitForChange func(ctx context.Context) // returns when the task must be checked
-	cancelWait    func()                    // called instead of waitForChange if the configuration is served immediately
+	waitForChange func(ctx context.Context)
+	cancelWait    func() // called if waitForChange is not called
 }
 
-// applyOutcome applies an outcome. The caller must hold p.mu.
+// applyOutcome must be called with p.mu held.
 func (p *Pusher) applyOutcome(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
 	switch {
 	case e.hasChanged, next.shouldKeep && next.delay == 0 && next.waitForChange == nil:
@@ -329,8 +315,7 @@ func (p *Pusher) serveEntry(ctx context.Context, e *entry) outcome {
 	return outcome{shouldKeep: true, waitForChange: func(ctx context.Context) { p.waitForCheck(ctx, e.task, changed, unsubscribe, watchPieces, wait) }, cancelWait: unsubscribe}
 }
 
-// prepareDelivery reads a task and encodes the next delivery of e. push and d are nil if the task
-// does not exist, the configuration was removed, or its deliveries have ended.
+// If push is nil, prepareDelivery has found no active configuration.
 func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.ActivePushConfig, d *delivery, state task.State, err error) {
 	select {
 	case p.loadSlots <- struct{}{}:
@@ -351,7 +336,7 @@ func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.Acti
 }
 
 func (p *Pusher) retryOutcome(ctx context.Context, err error) outcome {
-	// If the configuration was removed or replaced, it is read again.
+	// A removed or replaced configuration is read again.
 	if store.IsConflict(err) {
 		return outcome{shouldKeep: true}
 	}
@@ -368,9 +353,8 @@ func (p *Pusher) endDeliveries(ctx context.Context, push *task.ActivePushConfig)
 	return outcome{}
 }
 
-// waitForCheck waits until a task must be checked. It returns when the turn has ended, and after
-// wait at the latest. If watchPieces is true, it also returns when an event has arrived, but not
-// earlier than pieceCheckInterval after its start.
+// waitForCheck returns when the turn has ended, or after wait. If watchPieces is true, it also
+// returns when an event has arrived, but not before pieceCheckInterval has passed.
 func (p *Pusher) waitForCheck(ctx context.Context, r task.Ref, changed <-chan struct{}, unsubscribe func(), watchPieces bool, wait time.Duration) {
 	defer func() { unsubscribe() }()
 	start, timer := time.Now(), time.NewTimer(wait)

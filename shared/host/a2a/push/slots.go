@@ -6,8 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// Limits of slots in total, per host and per sender. A slot is held for the duration of one
-// attempt.
+// A slot is held for one attempt.
 const (
 	maxSlots       = 128
 	maxHostSlots   = maxSlots / 4
@@ -16,26 +15,25 @@ const (
 	maxSenderHostSlots = maxSenderSlots / 4
 )
 
-// share is the key of a count of used slots. It selects the slots of a sender or the slots of a
-// host of URLs. If both fields are set, it selects the slots that the sender uses for the host.
+// share selects the slots of a sender, of a host, or of both.
 type share struct {
 	sender task.Sender
 	host   string
 }
 
-// slots decides which configuration gets the next slot. The senders take turns. A sender's slot
-// goes to the configuration whose host uses the fewest slots of this sender.
+// slots assigns slots to the senders in turn. A sender's slot goes to the configuration whose host
+// uses the fewest slots of the sender.
 type slots struct {
 	usedSlots     int
-	usedByShare   map[share]int // used slots
+	usedByShare   map[share]int
 	senders       map[task.Sender]*senderQueue
-	waitingQueues []*senderQueue // senders with configurations that wait for a slot
+	waitingQueues []*senderQueue
 }
 
 type senderQueue struct {
 	id             task.Sender
-	entryCount     int      // configurations that Run knows
-	waitingEntries []*entry // configurations that wait for a slot
+	entryCount     int
+	waitingEntries []*entry
 }
 
 func newSlots() slots {
@@ -58,7 +56,6 @@ func (s *slots) enqueue(e *entry) {
 	e.queue.waitingEntries = append(e.queue.waitingEntries, e)
 }
 
-// boundedShare is a share and the maximum number of its slots.
 type boundedShare struct {
 	share
 	limit int
@@ -73,8 +70,6 @@ func (e *entry) shares() [3]boundedShare {
 	}
 }
 
-// assignNext gives a slot to the next configuration. If no configuration may have one, assignNext
-// returns nil.
 func (s *slots) assignNext() *entry {
 	if s.usedSlots >= maxSlots {
 		return nil

@@ -15,13 +15,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrRetryLater means that the queue should deliver the message again later, because its task does
-// not exist yet or another worker runs its turn.
 var ErrRetryLater = errors.New("the task cannot run yet")
 
-// Enqueue stores a task whose turn a worker will run. It verifies the call, sends a queue message
-// and then stores the task, so every stored task has a queue message. A queue message without a
-// task is redelivered for a while and then dropped.
+// Enqueue stores a task whose turn a worker will run. The queue message is sent first, so that a
+// crash cannot leave a task without a message.
 func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -53,10 +50,8 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	return h.task, nil
 }
 
-// Send sends a call that its caller signed, like call.Host.SendWith. address is the client's
-// address. The turn of a slow vacant (call.Host.IsSlow) runs in the background as a task of the
-// signer. Send then returns a pending outcome, and the caller gets the answer by sending the same
-// call again later.
+// Send sends a call that its caller signed. If the vacant is slow, the outcome is pending, and the
+// caller gets the answer by sending the call again.
 func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, credential call.Credential, address string) call.Outcome {
 	if e.Queue == nil {
 		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: credential})
@@ -89,13 +84,12 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 	return out
 }
 
-// handoff stores a turn as a task and queues it for a worker.
 type handoff struct {
 	engine     *Engine
 	turn       *Turn
 	startedAt  time.Time
 	task       Task
-	ackMessage func(ctx context.Context, stored bool) // nil until the message is sent
+	ackMessage func(ctx context.Context, stored bool)
 }
 
 func (e *Engine) newHandoff(t *Turn) *handoff {
@@ -103,9 +97,6 @@ func (e *Engine) newHandoff(t *Turn) *handoff {
 	return &handoff{engine: e, turn: t, startedAt: startTime, task: t.submittedTask(startTime)}
 }
 
-// acceptWrites returns a function that enqueues the turn's message, and returns the writes for the
-// commit of the request row. If the commit is repeated, the function does not enqueue the message
-// again.
 func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
 	deadline, hasDeadline := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
@@ -131,7 +122,7 @@ func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]st
 		if err != nil {
 			return nil, err
 		}
-		if h.ackMessage == nil {
+		if h.ackMessage == nil { // the commit may be repeated
 			if h.ackMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
@@ -176,9 +167,8 @@ func ParseRef(s string) (r Ref, err error) {
 	return r, err
 }
 
-// RunQueued runs the turn of a queue message. If the turn was run before, RunQueued has no effect.
-// If the queue should deliver the message again, the error is ErrRetryLater, ErrWaiting, ErrFull,
-// ErrUndecided or a store error.
+// RunQueued runs the turn of a queue message once. An error means that the queue should deliver the
+// message again.
 func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	ref, err := ParseRef(message)
 	if err != nil {
@@ -187,7 +177,7 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	}
 	r := e.newRunner(ref, time.Time{})
 	now := e.Now()
-	r.lastFlush, r.lastTraceWrite = now, now // a short turn writes its text and trace only once
+	r.lastFlush, r.lastTraceWrite = now, now // a short turn writes its text and trace once
 	l, err := e.leaseTurn(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -197,8 +187,7 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// A waiting turn does not change the status, so l.task.Status.Time is the time at which the call
-	// of the turn was accepted.
+	// The call was accepted at Status.Time, because a waiting turn does not change its status.
 	opts := call.Options{CallTimeout: MaxTurnTime, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Arrival: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	dispatch := l.head.Dispatch
 	r.dispatch = dispatch
@@ -208,7 +197,6 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 		opts.Credential, opts.RefreshPayer = t.Credential, e.refreshPayerFunc(&t)
 	}
 	r.attachTo(&opts)
-	// The caller's log lines count towards the caller's share of the log in all processes.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
 	if dispatch != nil && len(l.task.History) > 1 {
 		r.loadLogCounts(ctx)
@@ -228,8 +216,8 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	case r.hasDecided(&out):
 		return nil
 	}
-	// Another process decided the overdue call without ending the task. The task ends now, because
-	// it would otherwise count as a turn of the vacant until the next read of the task.
+	// Another process decided the call but did not end the task. The task would otherwise still
+	// count as running.
 	l, err = e.loadTask(ctx, r.ref)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -252,9 +240,7 @@ func (t *Task) lastUserMessage() *Message {
 	return nil
 }
 
-// leaseTurn gives r the lease of a waiting turn: the right to run the turn for a limited time. It
-// also counts the turn in its shares (Share). If the task has ended, or ends now because its call
-// is refused, leaseTurn returns nil.
+// leaseTurn returns nil if the task has ended.
 func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) {
 	l, err := e.loadCurrentTask(ctx, r.ref)
 	if err != nil {

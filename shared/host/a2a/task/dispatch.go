@@ -18,72 +18,53 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of dispatched tasks.
 const (
-	// MaxUnfinished limits the unfinished tasks of an account, and MaxUnfinishedPerVacant the
-	// unfinished tasks of an account at one vacant.
 	MaxUnfinished          = 100
 	MaxUnfinishedPerVacant = maxAccountBackground
-	// DefaultRunTime is the default time after which a dispatched task fails. MaxRunTime is the
-	// maximum.
-	DefaultRunTime = 6 * time.Hour
-	MaxRunTime     = 20 * time.Hour
-	// maxScannedEntries limits the entries that a list request reads.
-	maxScannedEntries = 200
+	DefaultRunTime         = 6 * time.Hour
+	MaxRunTime             = 20 * time.Hour
+	maxScannedEntries      = 200
 )
 
-// Dispatch contains the settings of a dispatched task, which apply to all its turns. The owner of
-// the task chose them, and package team has checked them.
 type Dispatch struct {
-	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
-	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the task
-	// may run for DefaultRunTime. The Deadline is at most MaxRunTime after the dispatch.
+	Agent    string    `json:"agent"` // or id, if the vacant has no name
 	Deadline time.Time `json:"deadline"`
-	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
-	Mode string `json:"mode"`
-	// AgentModel is the model of the agent. It is set only if IsOwn is true.
+	Mode     string    `json:"mode"`
+	// AgentModel is set only if IsOwn is true.
 	AgentModel string `json:"answers,omitempty"`
 	// The following settings override the agent's settings unless they are empty.
-	Model        string `json:"model,omitempty"`
-	MaxTurns     int    `json:"max_turns,omitempty"`
-	Effort       string `json:"effort,omitempty"`
-	OutputFormat string `json:"output_format,omitempty"`
-	// Servers are MCP servers whose tools are offered to the agent in addition to its own.
-	Servers []Server `json:"servers,omitempty"`
-	// Budget limits the total cost of the turns and of the calls that vacants make to answer them. If
-	// Budget is nil, the cost is not limited. Cost is the total for the turns that have ended. If
-	// IsOwn is true, the cost includes the cost of the vacant's models.
+	Model        string   `json:"model,omitempty"`
+	MaxTurns     int      `json:"max_turns,omitempty"`
+	Effort       string   `json:"effort,omitempty"`
+	OutputFormat string   `json:"output_format,omitempty"`
+	Servers      []Server `json:"servers,omitempty"`
+	// If Budget is nil, the cost is not limited.
 	Budget *money.Amount `json:"budget,omitempty"`
 	Cost   money.Amount  `json:"spent,omitempty"`
-	// IsOwn reports whether the owner of the task owns the vacant.
-	IsOwn bool `json:"own,omitempty"`
-	// Files is the task's access to files, or nil if it has no access.
-	Files *Files `json:"files,omitempty"`
-	// RequestHash is the hash of the request, which identifies a repeated request.
+	// IsOwn reports whether the task's owner owns the vacant.
+	IsOwn       bool     `json:"own,omitempty"`
+	Files       *Files   `json:"files,omitempty"`
 	RequestHash string   `json:"request,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
 }
 
-// Server is an MCP server at a URL. The names of its tools begin with its name.
+// Server is an MCP server. The names of its tools begin with its name.
 type Server struct {
-	Name string `json:"name" canon:"required"`
-	URL  string `json:"url" canon:"required"`
-	// Required makes the task fail if the server is not available.
-	Required bool `json:"required,omitempty"`
+	Name     string `json:"name" canon:"required"`
+	URL      string `json:"url" canon:"required"`
+	Required bool   `json:"required,omitempty"`
 }
 
-// Files is the access of a dispatched task to a workspace of its owner.
 type Files struct {
-	Owner        string   `json:"owner"` // owner of the workspace
+	Owner        string   `json:"owner"`
 	Workspace    string   `json:"workspace"`
-	LockPaths    []string `json:"lock,omitempty"`    // paths that the task locks
-	WrittenPaths []string `json:"written,omitempty"` // sorted paths that the task's turns have written
+	LockPaths    []string `json:"lock,omitempty"`
+	WrittenPaths []string `json:"written,omitempty"`
 }
 
-// Locks gives dispatched tasks their locks in workspaces.
 type Locks interface {
-	// Acquire adds to tx the writes that give a task its lock, or its place in the queue for the lock.
-	// isWaiting reports whether the task must still wait. A task keeps its lock until the task ends.
+	// Acquire adds to tx the writes that lock the paths of a task, or that queue the task for the
+	// lock.
 	Acquire(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, isWaiting bool, err error)
 }
 
@@ -111,7 +92,6 @@ type DispatchedTask struct {
 	StartedAt time.Time
 }
 
-// dispatchedEntry is a dispatched task in the list of its owner.
 type dispatchedEntry struct {
 	Vacant   identity.ID `json:"vacant"`
 	Agent    string      `json:"agent"`
@@ -125,9 +105,7 @@ func accountOrOwner(o call.Owner) string {
 	return o.String()
 }
 
-// checkUnfinishedLimit returns an error if an account has reached a limit of unfinished tasks.
-// Tasks that have passed their deadlines are not counted. They fail when they are next read.
-// Concurrent dispatches may exceed the limits, because they do not see each other's tasks.
+// checkUnfinishedLimit does not see concurrent dispatches, which may exceed the limits.
 func (e *Engine) checkUnfinishedLimit(ctx context.Context, r Ref) error {
 	total, atVacant := 0, 0
 	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOrOwner(r.Owner))) {
@@ -161,13 +139,10 @@ func DispatchID(owner call.Owner, key string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// errAlreadyDispatched means that a task with the same id exists.
 var errAlreadyDispatched = problem.New(problem.Conflict, "the task was dispatched before")
 
-// Dispatch stores a task that waits in the queue for its first turn. The call is signed and
-// accepted only when that turn begins, so a waiting task holds no money and does not count against
-// its vacant's turns. t.SignEnvelope is ignored. If a task with the same id exists, Dispatch returns
-// that task.
+// Dispatch stores a task and queues its first turn. The call is accepted only when the turn begins,
+// so a waiting task holds no money.
 func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (DispatchedTask, error) {
 	if e.Queue == nil {
 		return DispatchedTask{}, problem.New(problem.Internal, "this process has no queue for tasks")
@@ -254,10 +229,9 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, e
 	return DispatchedTask{r, l.task, *l.head.Dispatch, l.head.StartedAt}, nil
 }
 
-// ListDispatched returns a page of the owner's dispatched tasks for which matches is true, newest
-// first. next is the cursor of the next page, or "". A page ends after maxScannedEntries tasks or
-// MaxPageBytes, so an empty page may have a next page. matches is called with the task without its
-// texts and, if it returns true, again with the texts.
+// ListDispatched returns a page of the owner's matching tasks, newest first. It calls matches
+// without the texts of a task and, if the result is true, again with the texts. An empty page may
+// have a next page.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, matches func(*DispatchedTask) bool) (tasks []DispatchedTask, next string, err error) {
 	afterKey, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
@@ -292,10 +266,6 @@ func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor st
 	return tasks, "", nil
 }
 
-// loadMatching returns a dispatched task, or ErrNotFound if matches rejects the task. It first
-// calls matches with the task's head, without the events. It reads the events if matches accepts
-// the head, or if the task is abandoned: loading an abandoned task fails the task, which changes
-// its state.
 func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*DispatchedTask) bool) (d DispatchedTask, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -305,6 +275,7 @@ func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*Dispatch
 		return d, ErrNotFound
 	}
 	d = DispatchedTask{r, Task{ID: r.ID, Status: Status{State: h.State, Time: h.StatusTime}}, *h.Dispatch, h.StartedAt}
+	// Loading an abandoned task changes its state.
 	if !h.isAbandoned(e.Now()) && !matches(&d) {
 		return d, ErrNotFound
 	}
@@ -318,10 +289,8 @@ func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*Dispatch
 	return d, err
 }
 
-// leaseFirstTurn accepts the first call of a task and gives its turn to a runner, in one commit. It
-// then sets l.head.State to Working. If the call is refused permanently, leaseFirstTurn fails the
-// task and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrRetryLater
-// or ErrWaiting.
+// leaseFirstTurn accepts the first call of a task and leases the turn to r, in one commit, and
+// then sets l.head.State to Working. If the call is refused permanently, it only fails the task.
 func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) error {
 	isWaiting, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -419,8 +388,6 @@ func (e *Engine) refreshPayerFunc(t *Turn) func(context.Context, *call.Payer) er
 	return e.RefreshPayer
 }
 
-// applyTaskSettings applies the settings of a dispatched task to the turn of its next message. If
-// another turn of the task ends before the commit, continueWrites returns ErrBusy.
 func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	if !t.Continue || t.Owner.SignsMessages() {
 		return nil
@@ -433,8 +400,8 @@ func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	return e.refreshTaskPayer(ctx, t)
 }
 
-// PrepareSigning sets the message of a turn to m, and t.SignEnvelope to a function that signs m later. The host
-// derives the signing key for this conversation of the task's owner. idempotencyKey may be "".
+// PrepareSigning lets the host sign m with a key that it derives for this conversation of the
+// task's owner.
 func (e *Engine) PrepareSigning(ctx context.Context, t *Turn, contextID string, m Message, idempotencyKey string) error {
 	signer, err := e.Guests.DeriveOwnerKey(ctx, t.Vacant, t.Owner.String(), contextID)
 	if err != nil {
@@ -459,11 +426,10 @@ func (e *Engine) PrepareSigning(ctx context.Context, t *Turn, contextID string, 
 	return nil
 }
 
-// turnContext is the value of a context that belongs to a turn.
 type turnContext struct {
 	ref      Ref
 	dispatch *Dispatch
-	runner   *runner // set if a worker runs the turn
+	runner   *runner
 }
 
 type turnKey struct{}
@@ -472,8 +438,8 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
-// TurnNameOf returns the name that WatchTurn accepts for the turn that ctx belongs to. It returns
-// "" outside turns and in turns of Engine.Run, because only their own process can end them.
+// TurnNameOf returns the name of the current turn for WatchTurn, or "" if only its own process can
+// end the turn.
 func TurnNameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
 		return t.ref.encode()
@@ -481,8 +447,7 @@ func TurnNameOf(ctx context.Context) string {
 	return ""
 }
 
-// DispatchOf returns the settings of the dispatched task whose turn a vacant runs in ctx. It
-// returns nil for other turns, and for the calls that vacants make to answer a turn.
+// DispatchOf returns the settings of the dispatched task whose turn the vacant runs in ctx, or nil.
 func DispatchOf(ctx context.Context, vacant identity.ID) *Dispatch {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.ref.Vacant != vacant {

@@ -11,7 +11,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
 func (e *Engine) countNewEvents(ctx context.Context, r Ref, eventCount int) (total, newBytes int, err error) {
@@ -26,24 +25,20 @@ func (e *Engine) countNewEvents(ctx context.Context, r Ref, eventCount int) (tot
 	return eventCount, newBytes, nil
 }
 
-// turnEnd describes how a turn ends a task.
 type turnEnd struct {
 	status             Status
-	void               bool         // the turn has no answer, so its artifacts are withdrawn
-	requiredRunner     string       // required holder of the lease; "" accepts any runner
-	requiredEvents     int          // required number of events; zero accepts any number
-	requiresUnaccepted bool         // requires that the first call of the task is not accepted yet
-	cost               money.Amount // cost of the turn
+	void               bool   // the turn has no answer, so its artifacts are withdrawn
+	requiredRunner     string // "" accepts any runner
+	requiredEvents     int    // zero accepts any number
+	requiresUnaccepted bool
+	cost               money.Amount
 
-	writtenPaths []string // files that the turn has written
+	writtenPaths []string
 }
 
-// errNewEvents means that a task has events that were stored after the task was read.
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
-// endWrites returns the writes that end a task: its head, the last event, and the counts of
-// background turns. If the task has active push configurations, endWrites also sends the notice of
-// the end. t is the task before the end.
+// endWrites returns the writes that end a turn, and sends the notice of the end.
 func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -65,9 +60,8 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if end.requiredEvents > 0 && n != end.requiredEvents {
 		return nil, errNewEvents
 	}
-	// A failure to send the notice must not lose the answer of a runner, so the error is ignored
-	// for a turn with a runner. The process that handles the notice of the turn's start still finds
-	// the end, because it checks the task repeatedly.
+	// A runner stores its answer even if the notice fails. The process that handles the notice of
+	// the turn's start also finds the end.
 	if err := e.notifyActivePushConfigs(ctx, r, n+1); err != nil && end.requiredRunner == "" {
 		return nil, err
 	}
@@ -109,12 +103,10 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 
 func backgroundKey(r Ref) store.Key { return BackgroundCountDocs.Key(r.Vacant.String()) }
 
-// maxCancelTries limits the attempts to cancel a task while pieces of its answer arrive.
 const maxCancelTries = 20
 
-// Cancel ends a task that has not ended, even if another instance runs its turn. If pieces of the
-// turn's answer were stored, they become the answer, which is charged. Otherwise the turn is voided
-// (ends without an answer).
+// Cancel ends a task. If pieces of the answer were stored, they become the answer, which is
+// charged.
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	for try := 1; ; try++ {
 		l, err := e.loadCurrentTask(ctx, r)
@@ -146,8 +138,6 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// tryCancel cancels the task as it is in l, with the pieces that l contains. If events were added
-// since l was read, the error is errNewEvents.
 func (e *Engine) tryCancel(ctx context.Context, l *loadedTask) error {
 	decide := func(o call.Options) (call.State, error) {
 		if l.lastTurn.answerText == "" {
@@ -185,9 +175,7 @@ func (e *Engine) failAbandoned(ctx context.Context, l *loadedTask) error {
 	})
 }
 
-// decideAndEnd stores the answer of a task's turn, or voids its call, and ends the task in the same
-// commit. If the turn is already decided, decideAndEnd only ends the task. If the task has also
-// ended, decideAndEnd has no effect.
+// decideAndEnd decides the call of a task's turn and ends the task in the same commit.
 func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(call.Options) (call.State, error), newEnd func(*call.Decision) turnEnd) error {
 	endWrites := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := newEnd(&d)
@@ -208,8 +196,7 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 	if err != nil && !errors.Is(err, errEnded) {
 		return err // do not stop the turn, which would then fail without a charge
 	}
-	// If the first call was not accepted when l was read, a runner may have begun since. Do not stop
-	// that runner.
+	// A runner that began after l was read must not be stopped.
 	if activeRunner, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
 		activeRunner.(*runner).stopTurn()
 	}

@@ -11,17 +11,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of the log of a task.
 const (
 	MaxLogEvents        = 10_000
 	maxLogBytes         = 4 << 20
-	maxLogDocEvents     = 20       // events per document; an event has at most 10 KiB
-	maxWrittenPathBytes = 32 << 10 // bytes of the written paths that a task lists; its log contains all paths
+	maxLogDocEvents     = 20       // at most 200 KiB, because an event has at most 10 KiB
+	maxWrittenPathBytes = 32 << 10 // the log contains all paths
 )
 
 type LogType string
 
-// Types of events.
 const (
 	LogRead      LogType = "read_text_file"
 	LogWrite     LogType = "write_text_file"
@@ -30,8 +28,7 @@ const (
 	LogTruncated LogType = "truncated"      // the log is full; the task continues
 )
 
-// LogEvent is an event in the log of a dispatched task. It contains paths, sizes and hashes, but
-// never the content of a file.
+// LogEvent never contains the content of a file.
 type LogEvent struct {
 	N    int       `json:"n"` // position in the log, starting at 1
 	Time time.Time `json:"timestamp"`
@@ -39,7 +36,6 @@ type LogEvent struct {
 	Data LogData   `json:"data"`
 }
 
-// LogData describes an event. Members that do not apply are omitted.
 type LogData struct {
 	Path    string           `json:"path,omitempty"`
 	Size    *int64           `json:"size,omitempty"`
@@ -49,24 +45,22 @@ type LogData struct {
 	Outcome call.ToolOutcome `json:"outcome,omitempty"`
 }
 
-// turnLog is the log of a task during a turn.
 type turnLog struct {
-	pending      []LogEvent // events that are not stored yet
-	eventCount   int        // number of events in all turns
-	byteCount    int        // bytes of all events
-	isFull       bool       // no more events are added
-	writtenPaths []string   // files that the turn has written
+	pending      []LogEvent
+	eventCount   int // in all turns
+	byteCount    int
+	isFull       bool
+	writtenPaths []string
 }
 
-// ReadLog returns the events in the log of a dispatched task whose numbers are greater than after.
-// The caller must check who may read them.
+// ReadLog returns the events whose numbers are greater than after. The caller must check who may
+// read them.
 func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, error) {
 	docs := LogDocs.Range(r.encode())
 	docs.Start = logKey(r, after+1).Sort
 	events, err := readEntries[LogEvent](ctx, e, docs)
 	return slices.DeleteFunc(events, func(e LogEvent) bool {
-		// A document may repeat events of the previous document, if the runner did not learn that
-		// they were stored.
+		// A runner that lost the result of a write repeats its events in the next document.
 		isRepeated := e.N <= after
 		after = max(after, e.N)
 		return isRepeated
@@ -75,8 +69,8 @@ func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, err
 
 func logKey(r Ref, last int) store.Key { return LogDocs.Key(r.encode(), fmt.Sprintf("%06d", last)) }
 
-// loadLogCounts counts the events of earlier turns. If they cannot be read, the turn is not logged,
-// because its events would replace the earlier ones.
+// loadLogCounts counts the events of earlier turns. If it fails, the turn is not logged, because
+// its events would replace the earlier ones.
 func (r *runner) loadLogCounts(ctx context.Context) {
 	entries, err := r.engine.ReadLog(ctx, r.ref, 0)
 	l := &r.log
@@ -121,16 +115,14 @@ func (r *runner) storeLog(ctx context.Context) {
 	}
 }
 
-// WorkerTurn is a turn of a dispatched task while a worker runs the turn.
 type WorkerTurn struct {
 	Ref Ref
 	*Dispatch
 	runner *runner
 }
 
-// WorkerTurnOf returns the turn of a dispatched task that a worker runs in ctx. Calls that vacants
-// make to answer the turn have the same turn in their contexts. WorkerTurnOf returns nil outside
-// such turns, and if the owner of the task does not own the vacant.
+// WorkerTurnOf returns the turn of a dispatched task that a worker runs in ctx. It returns nil if
+// the owner of the task does not own the vacant.
 func WorkerTurnOf(ctx context.Context) *WorkerTurn {
 	t, _ := ctx.Value(turnKey{}).(turnContext)
 	if t.runner == nil || t.dispatch == nil || !t.dispatch.IsOwn {
@@ -144,7 +136,7 @@ func (w *WorkerTurn) Log(t LogType, data LogData) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.logEvent(t, data)
-	if t == LogWrite { // a written file becomes an artifact of the task
+	if t == LogWrite {
 		r.log.writtenPaths = mergePaths(r.log.writtenPaths, []string{data.Path})
 	}
 }
@@ -162,8 +154,7 @@ func mergePaths(paths, newPaths []string) []string {
 	return paths
 }
 
-// IsUnfinished reports whether a task has not ended. A task that its next reader will fail, for
-// example because its deadline has passed, counts as ended.
+// IsUnfinished reports whether a task has not ended. An abandoned task counts as ended.
 func IsUnfinished(ctx context.Context, reader store.Reader, r Ref, now time.Time) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, reader, r.headKey())
 	return err == nil && d.Version > 0 && !d.IsExpired(now) && !h.State.IsTerminal() && !h.isAbandoned(now), store.AsProblem(err)

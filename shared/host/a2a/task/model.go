@@ -17,9 +17,7 @@ import (
 
 type State string
 
-// States of tasks, in the spelling of A2A 0.3. The head of a task (record.go) contains its state,
-// and each change is one commit of the head and an event. A task begins as submitted (Enqueue,
-// Dispatch) or working (Begin), or is stored together with its answer (Run).
+// States of tasks, in the spelling of A2A 0.3.
 const (
 	Submitted     State = "submitted"
 	Working       State = "working"
@@ -31,17 +29,9 @@ const (
 	Rejected      State = "rejected"
 )
 
-// transitions contains the states that may follow each state. If the runner of a task has died, the
-// next reader fails the task (head.isAbandoned).
 var transitions = map[State][]State{
-	// A worker takes the lease. The task fails if no worker takes it in time or the call is
-	// refused. Cancel cancels the task.
-	Submitted: {Working, Failed, Canceled},
-	// The answer sets the state that its agent requested (EndRequest). The task fails if the turn
-	// fails or its runner dies. Cancel cancels the task.
-	Working: {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
-	// The next message submits the task (Enqueue) or runs it (Begin). The task fails if it is too old
-	// or past its deadline. Cancel cancels the task.
+	Submitted:     {Working, Failed, Canceled},
+	Working:       {Completed, InputRequired, AuthRequired, Rejected, Failed, Canceled},
 	InputRequired: {Submitted, Working, Failed, Canceled},
 	AuthRequired:  {Submitted, Working, Failed, Canceled},
 	Completed:     nil, Canceled: nil, Failed: nil, Rejected: nil,
@@ -62,8 +52,6 @@ func (s State) IsActive() bool { return s == Submitted || s == Working }
 
 func (s State) AwaitsMessage() bool { return s.canBecome(Submitted) }
 
-// teamStateNames maps states to their names in the tools for teams of agents, which distinguish six
-// states.
 var teamStateNames = map[State]string{
 	Submitted: "pending", Working: "working", InputRequired: "input_required", AuthRequired: "input_required",
 	Completed: "completed", Canceled: "cancelled", Failed: "failed", Rejected: "failed",
@@ -83,19 +71,15 @@ func ParseTeamStateName(name string) (states []State, err error) {
 	return states, nil
 }
 
-// Role is the sender of a message.
 type Role string
 
-// Roles.
 const (
 	User  Role = "user"
 	Agent Role = "agent"
 )
 
-// PartKind selects the field of a Part that contains its content.
 type PartKind string
 
-// Kinds of parts.
 const (
 	Text PartKind = "text"
 	Raw  PartKind = "raw"
@@ -103,20 +87,18 @@ const (
 	Data PartKind = "data"
 )
 
-// Part is one content item of a message or an artifact: text, bytes, a URL or JSON.
 type Part struct {
 	Kind      PartKind        `json:"kind"`
-	Text      string          `json:"text,omitempty"` // text of a Text part, or the URL of a URL part
+	Text      string          `json:"text,omitempty"` // text, or the URL of a URL part
 	Raw       []byte          `json:"raw,omitempty"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Filename  string          `json:"filename,omitempty"`
 	MediaType string          `json:"mediaType,omitempty"`
-	Metadata  json.RawMessage `json:"metadata,omitempty"` // JSON object, or nil
+	Metadata  json.RawMessage `json:"metadata,omitempty"` // JSON object or nil
 }
 
-// SignedText returns the text that represents the part in the message that the host signs for a
-// caller. It is the part's text, or a line that describes the part's content and contains the
-// SHA-256 of its bytes.
+// SignedText returns the text that the host signs for the part. For a part without text, it
+// contains the URL or the SHA-256 of the content.
 func (p *Part) SignedText() string {
 	if p.Kind == Text {
 		return p.Text
@@ -134,8 +116,6 @@ func (p *Part) SignedText() string {
 	return fmt.Sprintf("[%s, %d bytes, sha256 %x]", description, len(p.Content()), sha256.Sum256(p.Content()))
 }
 
-// Content returns the bytes of a Raw or Data part. The bytes of a Data part are its stored JSON
-// without white space.
 func (p *Part) Content() []byte {
 	if p.Kind != Data {
 		return p.Raw
@@ -147,8 +127,6 @@ func (p *Part) Content() []byte {
 	return b.Bytes()
 }
 
-// NormalizedMediaType returns the media type of a part in lower case and without parameters. It
-// returns "" for a URL part without a media type.
 func (p *Part) NormalizedMediaType() string {
 	media, _, _ := strings.Cut(p.MediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -158,7 +136,6 @@ func (p *Part) NormalizedMediaType() string {
 	return media
 }
 
-// Message is a message of one side. Metadata is a JSON object, or nil.
 type Message struct {
 	ID         string          `json:"id"`
 	Context    string          `json:"context,omitempty"`
@@ -167,9 +144,9 @@ type Message struct {
 	Parts      []Part          `json:"parts"`
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Extensions []string        `json:"extensions,omitempty"`
-	References []string        `json:"references,omitempty"` // ids of other tasks
+	References []string        `json:"references,omitempty"` // task ids
 	CutReason  call.CutReason  `json:"cut,omitempty"`        // reason why this answer is incomplete
-	Receipt    string          `json:"receipt,omitempty"`    // path of this answer's receipt, or "" if it has no price
+	Receipt    string          `json:"receipt,omitempty"`    // path of this answer's receipt, or ""
 }
 
 type Artifact struct {
@@ -181,16 +158,13 @@ type Artifact struct {
 	Extensions  []string        `json:"extensions,omitempty"`
 }
 
-// Status is the state of a task since Time.
 type Status struct {
 	State   State     `json:"state"`
 	Message *Message  `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
-	// FailureKind is the code of the problem that ended the turn without an answer. Message is then a
-	// message of the host.
+	// FailureKind is the problem.Kind of a turn without an answer.
 	FailureKind string `json:"failure,omitempty"`
-	// Paid is the cost of the turn's answer. It is nil for a call without a price or without an
-	// answer.
+	// Paid is nil for a call without a price or without an answer.
 	Paid *call.CallPayment `json:"paid,omitempty"`
 }
 
@@ -201,7 +175,6 @@ func (s *Status) CutReason() call.CutReason {
 	return s.Message.CutReason
 }
 
-// Task is a unit of work for a caller. History contains the messages, oldest first.
 type Task struct {
 	ID        string          `json:"id"`
 	Context   string          `json:"context"`
@@ -218,22 +191,21 @@ func (t *Task) CheckContext(contextID string) error {
 	return nil
 }
 
-// Event is a change of a task. Exactly one of Task, Status and Artifact is set, unless the event is
-// empty. An empty event is a piece of an answer that was withdrawn, or a report of usage.
+// Event is a change of a task. At most one of Task, Status and Artifact is set.
 type Event struct {
 	Task     *Task   `json:"task,omitempty"` // first event: the task as it began
 	Status   *Status `json:"status,omitempty"`
 	Artifact *Chunk  `json:"artifact,omitempty"`
-	// NextMessage is the message that begins another turn. It is set only together with Status.
+	// NextMessage begins another turn. It is set only together with Status.
 	NextMessage *Message `json:"asked,omitempty"`
 }
 
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// EndRequest requests that a turn ends in a state other than Completed. Agents send it as the
-// Detail of a call.ProvisionalEvent, like a Chunk.
+// EndRequest requests a final state other than Completed. Agents send it as the Detail of a
+// call.ProvisionalEvent.
 type EndRequest struct {
-	State State // state of the task; the text of the answer becomes its status message
+	State State
 }
 
 func (e *EndRequest) endState() (s State, hasArtifact bool) {
@@ -243,14 +215,13 @@ func (e *EndRequest) endState() (s State, hasArtifact bool) {
 	return e.State, false
 }
 
-// Chunk is one streamed update of an artifact.
 type Chunk struct {
 	Artifact Artifact `json:"artifact"`
-	Append   bool     `json:"append,omitempty"` // the parts are appended to the earlier parts; otherwise they replace them
-	Last     bool     `json:"last,omitempty"`   // no chunk follows
+	Append   bool     `json:"append,omitempty"`
+	Last     bool     `json:"last,omitempty"`
 }
 
-// Merge appends the chunk that follows c. It does not modify the existing parts of c in place.
+// Merge adds the next chunk to c. It does not modify the existing parts in place.
 func (c *Chunk) Merge(next *Chunk) {
 	c.Last = next.Last
 	if !next.Append {
@@ -295,8 +266,7 @@ func (t *Task) addChunk(c *Chunk) {
 	}
 }
 
-// appendParts appends parts. It merges consecutive texts into one part, so that a streamed artifact
-// reads like an artifact that was written at once.
+// appendParts joins consecutive texts into one part. It does not change parts that events share.
 func (a *Artifact) appendParts(parts []Part) {
 	for _, p := range parts {
 		if n := len(a.Parts); n > 0 && p.isPlainText() && a.Parts[n-1].isPlainText() {
@@ -304,7 +274,7 @@ func (a *Artifact) appendParts(parts []Part) {
 			a.Parts[n-1].Text += p.Text
 			continue
 		}
-		a.Parts = append(slices.Clip(a.Parts), p) // events refer to the other parts
+		a.Parts = append(slices.Clip(a.Parts), p)
 	}
 }
 
@@ -312,8 +282,7 @@ func (p *Part) isPlainText() bool {
 	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
 }
 
-// View returns the task as a client sees it. It contains at most maxHistory history messages, or
-// all if maxHistory is nil. It contains the agent's envelopes if withEnvelopes is true.
+// View returns the task as a client sees it. If maxHistory is nil, the history is complete.
 func (t *Task) View(maxHistory *int, withEnvelopes bool) Task {
 	v := *t
 	if maxHistory != nil {
@@ -340,12 +309,10 @@ func (e Event) View(maxHistory *int, withEnvelopes bool) Event {
 	return e
 }
 
-// CutMember is the member of a message's metadata that contains the reason why an answer is
-// incomplete.
+// CutMember is the metadata member with an answer's CutReason.
 const CutMember = "urn:vacant:cut:v1"
 
-// ReceiptMember is the member of a message's metadata that contains the path of the answer's
-// receipt.
+// ReceiptMember is the metadata member with the path of an answer's receipt.
 const ReceiptMember = "urn:vacant:receipt:v1"
 
 func (m *Message) view(withEnvelopes bool) *Message {
@@ -373,5 +340,4 @@ func textArtifact(text string) Artifact {
 	return Artifact{ID: ResponseArtifact, Name: ResponseArtifact, Parts: []Part{{Kind: Text, Text: text}}}
 }
 
-// ResponseArtifact is the id and the name of the artifact that contains the text of an answer.
 const ResponseArtifact = "response"

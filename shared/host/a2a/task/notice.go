@@ -11,18 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Notice announces that a task has events to push. It contains no text.
 type Notice struct {
 	Task Ref
-	// Slot selects the configuration. Zero means all open configurations.
-	Slot int
-	// IdleChecks counts the checks that found no new events.
+	// Slot selects the configuration. Zero selects all.
+	Slot       int
 	IdleChecks int
-	// MinEvents is the least number of events that the task has after the announced commit. If the
-	// store has fewer, the commit may not have happened yet.
+	// If the task has fewer than MinEvents events, the announced commit may not have happened yet.
 	MinEvents int
-	// ConfigVersion must equal Progress.ConfigVersion of the configuration. Zero accepts any
-	// configuration.
+	// ConfigVersion must equal Progress.ConfigVersion. Zero accepts any configuration.
 	ConfigVersion uint64
 }
 
@@ -55,8 +51,8 @@ func ParseNotice(s string) (n Notice, err error) {
 	return n, nil
 }
 
-// notify sends a notice. It is called before the commit of the events, so that every stored event
-// has a notice.
+// notify must precede the commit of the events, because a crash could otherwise leave events
+// without a notice.
 func (e *Engine) notify(ctx context.Context, n Notice, sender Sender) error {
 	if e.Notices == nil {
 		return nil
@@ -85,12 +81,11 @@ func (e *Engine) notifyActivePushConfigs(ctx context.Context, r Ref, n int) erro
 	return e.notify(ctx, Notice{Task: r, MinEvents: n}, pushes[0].Sender())
 }
 
-// Backlog contains the data of a task that its notifications need.
 type Backlog struct {
 	Events            []NumberedEvent
-	EventBytes        int // stored bytes of the events
+	EventBytes        int
 	State             State
-	ActivePushConfigs []ActivePushConfig // configurations whose deliveries have not ended
+	ActivePushConfigs []ActivePushConfig
 }
 
 func (b *Backlog) TaskAfter(eventCount int) *Task {
@@ -101,8 +96,8 @@ func (b *Backlog) TaskAfter(eventCount int) *Task {
 	return &t
 }
 
-// ReadBacklog reads the events that a notice announces. If the announced commit has not happened
-// yet, the error is ErrRetryLater.
+// ReadBacklog reads the events that a notice announces, or returns ErrRetryLater if they are not
+// stored yet.
 func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err error) {
 	l, err := e.loadCurrentTask(ctx, n.Task)
 	switch {
@@ -118,8 +113,7 @@ func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err erro
 	return b, err
 }
 
-// ListActivePushConfigsOf returns the configurations of a task whose deliveries have not ended. A
-// positive slot selects the configuration in that slot. Slot 0 selects all.
+// If slot is 0, ListActivePushConfigsOf returns the active configurations of all slots.
 func (e *Engine) ListActivePushConfigsOf(ctx context.Context, r Ref, slot int) (pushes []ActivePushConfig, err error) {
 	docs, err := e.loadPushDocs(ctx, r)
 	if err != nil {

@@ -12,45 +12,37 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// PushConfig requests that the events of a task are sent to a URL. Scheme and Credentials become
-// the Authorization header of each delivery.
 type PushConfig struct {
 	ID               string `json:"id"`
 	URL              string `json:"url"`
 	Token            string `json:"token,omitempty"`
 	Scheme           string `json:"scheme,omitempty"`
 	Credentials      string `json:"credentials,omitempty"`
-	Dialect          uint8  `json:"dialect,omitempty"`   // a2awire.Dialect of the deliveries
-	AcceptsEnvelopes bool   `json:"extension,omitempty"` // the receiver understands envelopes
-	ClientAddress    string `json:"from,omitempty"`      // address of the client that set the configuration
+	Dialect          uint8  `json:"dialect,omitempty"` // a2awire.Dialect
+	AcceptsEnvelopes bool   `json:"extension,omitempty"`
+	ClientAddress    string `json:"from,omitempty"` // address that set the configuration
 }
 
-// MaxPushConfigs limits the push configurations of a task.
 const MaxPushConfigs = 4
 
 var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration with this id")
 
 func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.encode(), strconv.Itoa(slot)) }
 
-// Progress is the state of a configuration's deliveries, except for the number of the last
-// delivered event.
 type Progress struct {
-	// ConfigVersion is the document version at which the configuration was set. It distinguishes the
-	// configuration from earlier configurations in the same slot.
+	// ConfigVersion is the document version at which the configuration was set.
 	ConfigVersion  uint64    `json:"set_at,omitempty"`
-	SendsTask      bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
-	LeaseEnd       time.Time `json:"busy,omitzero"`     // end of one process's right to deliver
-	FailedTries    int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
-	AttemptedEvent int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
-	DeliveryCount  int       `json:"count,omitempty"`   // number of deliveries
-	// OnlyTurnEnds skips all events except the end of a turn. It is set after the last attempt of a
-	// delivery has failed, and cleared by the next successful delivery.
+	SendsTask      bool      `json:"whole,omitempty"` // the next delivery contains the complete task
+	LeaseEnd       time.Time `json:"busy,omitzero"`
+	FailedTries    int       `json:"try,omitempty"`
+	AttemptedEvent int       `json:"through,omitempty"` // last event of an unconfirmed delivery
+	DeliveryCount  int       `json:"count,omitempty"`
+	// OnlyTurnEnds is set when the last attempt of a delivery fails, until a delivery succeeds.
 	OnlyTurnEnds bool `json:"quiet,omitempty"`
 }
 
-// storedPush is a configuration in the store. The Number of its document is the number of the last
-// delivered event. If a configuration is removed, a document without data remains. A slot's
-// versions therefore never repeat, and a commit with an outdated version never succeeds.
+// storedPush is a stored configuration. A removed configuration leaves an empty document, so that
+// an outdated commit never succeeds.
 type storedPush struct {
 	PushConfig
 	Progress
@@ -76,10 +68,9 @@ func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush,
 	return c, nil
 }
 
-// AddPushConfig adds a configuration to a task, or replaces the configuration with the same id. The
-// first delivery contains the current task. After the end of the task, only the first added
-// configuration gets a delivery. Later configurations are only stored, because each small request
-// would otherwise make the host send a complete task.
+// AddPushConfig adds or replaces a configuration. After the end of the task, only the first added
+// configuration gets a delivery. Otherwise small requests could make the host send the complete
+// task many times.
 func (e *Engine) AddPushConfig(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
 	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
@@ -121,12 +112,10 @@ func (e *Engine) AddPushConfig(ctx context.Context, r Ref, c PushConfig) (PushCo
 		return c, store.AsProblem(err)
 	}
 	e.announcePushWork(r)
-	// Notify after the commit, because the worker must find the configuration. If notify fails, the
-	// caller adds the configuration again.
+	// Notify after the commit, because the worker must find the configuration.
 	return c, e.notify(context.WithoutCancel(ctx), notice, SenderOf(r.Owner, c.ClientAddress))
 }
 
-// pushSlot is one of a task's slots for configurations.
 type pushSlot struct {
 	key     store.Key
 	version uint64
@@ -214,11 +203,11 @@ func (e *Engine) RemovePushConfig(ctx context.Context, r Ref, id string) error {
 	}))
 }
 
-// ActivePushConfig is a push configuration of a task, with the state of its deliveries.
+// ActivePushConfig is a push configuration whose deliveries have not ended.
 type ActivePushConfig struct {
 	Task          Ref
 	Config        PushConfig
-	LastDelivered int // number of the last delivered event
+	LastDelivered int // event number
 	Progress
 
 	doc store.Doc
@@ -264,8 +253,7 @@ func slotOf(k store.Key) int {
 	return n
 }
 
-// RestoreProgress copies the progress that was not stored yet from an earlier copy of p, unless the
-// configuration has changed since.
+// RestoreProgress copies progress that is not stored yet, unless the configuration has changed.
 func (p *ActivePushConfig) RestoreProgress(earlier *ActivePushConfig) {
 	if earlier != nil && earlier.doc.Key == p.doc.Key && earlier.doc.Version == p.doc.Version {
 		p.LastDelivered, p.Progress = earlier.LastDelivered, earlier.Progress
@@ -274,20 +262,16 @@ func (p *ActivePushConfig) RestoreProgress(earlier *ActivePushConfig) {
 
 func (p *ActivePushConfig) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.ClientAddress) }
 
-// DeliveryCost is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes
-// of the task over all configurations, and the bytes per hour of the sender over all tasks.
 type DeliveryCost struct {
-	Bytes       int // bytes of the attempt; zero is not counted
-	TaskLimit   int // limit of the task
-	SenderLimit int // limit of the sender per hour
+	Bytes       int // zero is not counted
+	TaskLimit   int // for all configurations
+	SenderLimit int // per hour, for all tasks
 }
 
-// ErrDeliveryLimit means that a delivery attempt exceeds a limit.
 var ErrDeliveryLimit = errors.New("a limit of push notifications is reached")
 
-// SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
-// the configuration or its progress has changed in the store since p was read, the error is a
-// conflict. If a limit is exceeded, the error is ErrDeliveryLimit and the progress is not stored.
+// SaveProgress stores the progress and counts the cost of the next attempt. If p is outdated, the
+// error is a conflict. If a limit is exceeded, the error is ErrDeliveryLimit.
 func (e *Engine) SaveProgress(ctx context.Context, p *ActivePushConfig, cost DeliveryCost) error {
 	d, err := e.newPushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
@@ -326,9 +310,8 @@ func (e *Engine) storePush(ctx context.Context, p *ActivePushConfig, index store
 	return nil
 }
 
-// OnPushWork sets a function that is called with a task that may have events to push: in this
-// process, the task got a configuration or another turn, or was ended outside of its turn, for
-// example canceled. OnPushWork must be called before the first request, and fn must not block.
+// OnPushWork sets a function that is called when a task may have events to push. OnPushWork must be
+// called before the first request, and the function must not block.
 func (e *Engine) OnPushWork(fn func(Ref)) { e.onPush = fn }
 
 func (e *Engine) announcePushWork(r Ref) {

@@ -18,7 +18,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// ErrNotFound means that the owner does not have this task, or that the task has expired.
 var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
 
 type NumberedEvent struct {
@@ -26,24 +25,22 @@ type NumberedEvent struct {
 	Event
 }
 
-// loadedTask is a task as it was read from the store.
 type loadedTask struct {
 	ref        Ref
 	head       head
 	version    uint64 // version of the head
 	task       Task
 	events     []NumberedEvent
-	eventBytes int // bytes of the events
+	eventBytes int
 	lastTurn   lastTurn
 }
 
-// lastTurn is the last turn of a task according to its events.
 type lastTurn struct {
-	firstEvent       int              // number of the event that began the turn
-	earlierArtifacts []Artifact       // artifacts of earlier turns
-	answerText       string           // text of the stored pieces of the answer
-	usage            *call.Usage      // storedEvent.Usage of the last event that has it
-	credential       *call.Credential // storedEvent.Credential
+	firstEvent       int
+	earlierArtifacts []Artifact
+	answerText       string // text of the stored pieces
+	usage            *call.Usage
+	credential       *call.Credential
 }
 
 func (e *Engine) loadTask(ctx context.Context, r Ref) (*loadedTask, error) {
@@ -51,12 +48,9 @@ func (e *Engine) loadTask(ctx context.Context, r Ref) (*loadedTask, error) {
 	return l, e.loadNewEvents(ctx, l)
 }
 
-// loadNewEvents reads the head and the events after l's last event. It ignores events after the
-// event that ends a task, because the runner that wrote them did not know yet that the task had
-// ended.
 func (e *Engine) loadNewEvents(ctx context.Context, l *loadedTask) error {
 	if !isID(l.ref.ID) {
-		return ErrNotFound // the id may not even fit into a key
+		return ErrNotFound
 	}
 	hasHead := false
 	var damageErr error
@@ -79,7 +73,7 @@ func (e *Engine) loadNewEvents(ctx context.Context, l *loadedTask) error {
 	}
 	switch {
 	case !hasHead:
-		return ErrNotFound // events may remain for a while after the head has expired
+		return ErrNotFound // events may outlive the head
 	case damageErr != nil:
 		return damageErr
 	case len(l.events) == 0:
@@ -95,6 +89,7 @@ func isID(s string) bool {
 
 func (e *Engine) addEventDoc(ctx context.Context, l *loadedTask, d store.Doc) error {
 	if l.task.Status.State.IsTerminal() {
+		// The runner that wrote the event did not know yet that the task had ended.
 		return nil
 	}
 	n, ok := eventNumber(d.Key)
@@ -151,33 +146,30 @@ func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// loadCurrentTask loads a task. If the runner of the task has died, the task first fails.
+// loadCurrentTask loads a task, and fails it if its runner has died.
 func (e *Engine) loadCurrentTask(ctx context.Context, r Ref) (*loadedTask, error) {
 	l := &loadedTask{ref: r}
 	return l, e.refreshTask(ctx, l)
 }
 
-// ListRequest selects tasks of an owner. Zero fields match all tasks.
 type ListRequest struct {
-	Ref          Ref        // the ID is ignored
-	ListOwner    call.Owner // owner as in Turn.ListOwner
+	Ref          Ref // the ID is ignored
+	ListOwner    call.Owner
 	Context      string
 	State        State
-	UpdatedAfter time.Time // earliest time of the status
-	PageSize     int       // 1 to 100
-	PageToken    string    // Page.Next of the previous page
+	UpdatedAfter time.Time
+	PageSize     int    // 1 to 100
+	PageToken    string // Page.Next of the previous page
 }
 
-// Page is a page of tasks, most recent status first. It ends early at MaxPageBytes.
+// Page is a page of tasks, most recent status first.
 type Page struct {
 	Tasks []Task
-	Next  string // "" on the last page
-	Total int    // number of all matching tasks; -1 if there are more than MaxListed
+	Next  string
+	Total int // -1 if more than MaxListed tasks match
 }
 
-// List passes a page of tasks to consume. The page counts towards MaxListing until consume returns.
-// If MaxListing is reached, the request waits. If its context ends first, the error is of kind
-// TooManyRequests.
+// List passes a page of tasks to consume. It waits while other pages use all of MaxListing.
 func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) error {
 	afterKey, err := base64.RawURLEncoding.DecodeString(q.PageToken)
 	if err != nil {
@@ -187,8 +179,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	if err != nil {
 		return err
 	}
-	// Tasks of known size are read concurrently. A task that is still growing may reach MaxBytes. A
-	// page with such a task is read one task at a time, so that it needs MaxBytes only once.
+	// A running task may grow up to MaxBytes. If a page has one, its tasks are read one at a time.
 	n, reservedBytes, concurrency := 0, 0, 8
 	for ; n < min(len(heads), q.PageSize) && (n == 0 || reservedBytes+heads[n].EventBytes <= MaxPageBytes); n++ {
 		reservedBytes += heads[n].EventBytes
@@ -214,11 +205,11 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 		r.ID = heads[i].sortKey[min(17, len(heads[i].sortKey)):] // follows the 16 digits of newestFirstKey and "#"
 		g.Go(func() error {
 			if concurrency == 1 && readBytes.Load() > MaxPageBytes {
-				return nil // the page ends before this task
+				return nil
 			}
 			l, err := e.loadCurrentTask(ctx, r)
 			switch {
-			case errors.Is(err, ErrNotFound): // the index may lag behind
+			case errors.Is(err, ErrNotFound): // the index may be outdated
 			case err != nil:
 				errs[i] = err
 			default:
@@ -250,7 +241,6 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	if n < len(heads) {
 		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sortKey))
 	}
-	// Release the unused reservation before the client consumes the page.
 	usedBytes := min(size, reservedBytes)
 	e.listMemory.Release(int64(reservedBytes - usedBytes))
 	reservedBytes = usedBytes
@@ -258,14 +248,13 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	return nil
 }
 
-// listedHead is a head with its sort key in the index.
 type listedHead struct {
 	head
 	sortKey string
 }
 
-// listHeads reads the matching heads after a sort key from the index, at most q.PageSize+1. It also
-// counts all matching heads of the owner, but may stop counting above MaxListed.
+// listHeads returns at most q.PageSize+1 heads after a sort key, and the number of all matching
+// heads.
 func (e *Engine) listHeads(ctx context.Context, q *ListRequest, afterKey string) (matching []listedHead, total int, err error) {
 	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.ListOwner.String())
 	lastKey := ""
@@ -301,8 +290,8 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, afterKey string)
 
 func truncate(s string) string { return s[:min(len(s), 80)] }
 
-// Follow calls emit with each event whose number is greater than after, and then with each new
-// event. It skips empty events. It ends when the task has ended, ctx ends or emit returns false.
+// Follow calls emit with each event whose number is greater than after, until the task or ctx ends
+// or emit returns false.
 func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(NumberedEvent) bool) error {
 	return e.followUntil(ctx, r, after, State.IsTerminal, emit)
 }
@@ -349,8 +338,6 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(
 	}
 }
 
-// refreshTask adds new events to l. If the runner of the task has died, refreshTask also fails the
-// task.
 func (e *Engine) refreshTask(ctx context.Context, l *loadedTask) error {
 	err := e.loadNewEvents(ctx, l)
 	if err != nil || !l.head.isAbandoned(e.Now()) {
@@ -370,8 +357,7 @@ func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 	return l.task, len(l.events), nil
 }
 
-// TurnSnapshot returns a task as it was when its last turn began, and the number of the event that
-// began the turn.
+// TurnSnapshot returns a task as it was when its last turn began.
 func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err error) {
 	l, err := e.loadCurrentTask(ctx, r)
 	if err != nil {
@@ -389,11 +375,10 @@ func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err er
 	return t, n, nil
 }
 
-// hub wakes followers in this process.
 type hub struct {
 	mu      sync.Mutex
 	topics  map[string]*topic // keyed by partition
-	runners sync.Map          // maps a partition to its *runner
+	runners sync.Map          // *runner by partition
 }
 
 type topic struct {
@@ -431,8 +416,6 @@ func (h *hub) wake(partition string) {
 	}
 }
 
-// LastCall returns the call of a task's last turn and its answer. The answer is nil if the call has
-// not been answered.
 func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, request call.RequestRow, response *call.ResponseRow, err error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
@@ -446,8 +429,8 @@ func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, request c
 	return pair, request, response, err
 }
 
-// Subscribe returns a channel that is closed when this process writes the next event of a task. The
-// caller must call unsubscribe when it no longer waits.
+// Subscribe returns a channel that is closed when this process writes an event of the task. The
+// caller must call unsubscribe.
 func (e *Engine) Subscribe(r Ref) (changed <-chan struct{}, unsubscribe func()) {
 	return e.hub.subscribe(r.partition())
 }

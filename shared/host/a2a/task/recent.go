@@ -14,24 +14,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RecentWindow is the time during which a turn can be found by the content of its request.
 const RecentWindow = 15 * time.Minute
 
-// RecentTurns identifies the turns of the last RecentWindow in which one payer sent the same
-// content to one vacant. Clients of some protocols resend a message without an id, and only
-// indicate that it is a repeat.
+// RecentTurns identifies the recent turns in which one payer sent the same content to one vacant.
+// Some clients repeat a message without an id, and only mark it as a repeat.
 //
-// Each message that is not marked as a repeat has its own document, so equal messages can be stored
-// concurrently. A message may be marked as a repeat although the first message never arrived. Such
-// repeats share one document, whose version lets only one of several concurrent repeats begin a
+// All repeats share one document, whose version lets only one of several concurrent repeats begin a
 // turn.
 type RecentTurns struct {
-	hash          string
-	isRepeat      bool
-	repeatVersion uint64 // version of the document of repeats
-	// hasCheckedUndelivered reports that ClaimUndelivered was called, so that Begin need not look
-	// for undelivered turns. Their answers are stored, but their clients received them incompletely
-	// or not at all.
+	hash                  string
+	isRepeat              bool
+	repeatVersion         uint64 // version of the shared document
 	hasCheckedUndelivered bool
 }
 
@@ -40,8 +33,7 @@ type recentEntry struct {
 	Time time.Time `json:"at"`
 }
 
-// repeatSortKey is the sort key of the document of repeats. It sorts after the documents of first
-// messages, whose sort keys begin with a digit.
+// repeatSortKey sorts after the keys of first messages, which begin with a digit.
 const repeatSortKey = "repeated"
 
 func NewRecentTurns(vacant identity.ID, payer, content string) *RecentTurns {
@@ -49,9 +41,7 @@ func NewRecentTurns(vacant identity.ID, payer, content string) *RecentTurns {
 	return &RecentTurns{hash: hex.EncodeToString(sum[:])}
 }
 
-// FindRepeat returns the newest turn of r, or "" if there is no turn. It is for a message that its
-// client marks as a repeat. If there is no turn, only one of several concurrent repeats can begin a
-// turn, and the others are refused with Conflict.
+// FindRepeat returns the newest turn of r for a message that is marked as a repeat, or "".
 func (e *Engine) FindRepeat(ctx context.Context, r *RecentTurns) (id string, err error) {
 	r.isRepeat = true
 	earliest := e.Now().Add(-RecentWindow)
@@ -62,7 +52,7 @@ func (e *Engine) FindRepeat(ctx context.Context, r *RecentTurns) (id string, err
 	r.repeatVersion = d.Version
 	keyRange := RecentDocs.Range(r.hash)
 	keyRange.End = repeatSortKey
-	docs, _, err := e.Store.Docs(ctx, keyRange, 1, "") // the newest turn
+	docs, _, err := e.Store.Docs(ctx, keyRange, 1, "")
 	if err != nil {
 		return "", store.AsProblem(err)
 	}
@@ -97,26 +87,22 @@ func (r *RecentTurns) newPut(taskID string, start time.Time, writeID store.Write
 	return p, nil
 }
 
-// ErrUndelivered means that a turn did not begin, because a client did not receive the answer to an
-// earlier equal request. ClaimUndelivered may then find the earlier turn.
+// ErrUndelivered means that a client did not receive an earlier answer, which ClaimUndelivered may
+// find.
 var ErrUndelivered = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
 
-// undeliveredPrefix begins the sort keys of turns whose clients did not receive the answers. The
-// documents of these turns sort after the documents of first messages, newest first. Their Time is
-// the time of the loss, or zero if another request has received the answer since.
+// undeliveredPrefix begins the sort keys of undelivered turns, which sort after the keys of first
+// messages. If the Time of an entry is zero, the answer has been delivered since.
 const undeliveredPrefix = "lost-"
 
-// maxUndelivered limits the undelivered turns that are read. It exceeds the concurrent requests of
-// a sender.
-const maxUndelivered = 80
+const maxUndelivered = 80 // more than the concurrent requests of a sender
 
 type undeliveredTurn struct {
 	recentEntry
 	key store.Key
 }
 
-// RecordUndelivered records that the client of a turn of r did not receive the complete answer. The
-// next equal request then receives the answer.
+// RecordUndelivered lets the next equal request receive the answer of the turn.
 func (e *Engine) RecordUndelivered(ctx context.Context, r *RecentTurns, id string) error {
 	entry := recentEntry{id, e.Now().UTC()}
 	key := RecentDocs.Key(r.hash, undeliveredPrefix+newestFirstKey(entry.Time)+"-"+id)
@@ -145,11 +131,9 @@ func (e *Engine) RecordDelivery(ctx context.Context, r *RecentTurns, id string) 
 	})
 }
 
-// ClaimUndelivered returns an undelivered turn of r, or "" if there is none. This process does not
-// return the turn again until ReleaseUndelivered is called, so concurrent equal requests do not
-// share it. Other processes may return it, because an answer that is delivered twice does less harm
-// than a claim that survives a crash. A failed turn is skipped, because it was not charged and the
-// request can begin a new turn.
+// ClaimUndelivered returns an undelivered turn of r, or "". Until ReleaseUndelivered is called,
+// this process does not return the turn again. Other processes may return it, because an answer
+// that is delivered twice does less harm than a claim that survives a crash.
 func (e *Engine) ClaimUndelivered(ctx context.Context, r *RecentTurns, vacant identity.ID, owner call.Owner) (id string, err error) {
 	r.hasCheckedUndelivered = true
 	turns, err := e.listUndelivered(ctx, r)
@@ -157,13 +141,14 @@ func (e *Engine) ClaimUndelivered(ctx context.Context, r *RecentTurns, vacant id
 		if _, isClaimed := e.claimedUndelivered.LoadOrStore(t.Task, true); isClaimed {
 			continue
 		}
-		// The request that claimed the turn earlier may have received the answer since.
+		// The answer may have been delivered since.
 		current, err := e.listUndelivered(ctx, r)
 		if err == nil && slices.ContainsFunc(current, func(o undeliveredTurn) bool { return o.Task == t.Task }) {
 			var found Task
 			found, err = e.Get(ctx, Ref{vacant, owner, t.Task})
 			switch {
 			case err == nil && found.Status.FailureKind != "":
+				// A failed turn was not charged and can be repeated.
 				err = e.RecordDelivery(ctx, r, t.Task)
 			case err == nil || errors.Is(err, ErrNotFound):
 				return t.Task, nil
@@ -202,9 +187,6 @@ func (e *Engine) listUndelivered(ctx context.Context, r *RecentTurns) (turns []u
 	return turns, nil
 }
 
-// startUndeliveredCheck checks, concurrently with the reads of the call, whether a new turn may
-// repeat an undelivered turn. The returned function waits for the result. Its error is
-// ErrUndelivered if the turn may repeat an undelivered turn.
 func (e *Engine) startUndeliveredCheck(ctx context.Context, t *Turn) func() error {
 	if t.Recent == nil || t.Recent.isRepeat || t.Recent.hasCheckedUndelivered {
 		return func() error { return nil }

@@ -39,30 +39,25 @@ func newestFirstKey(timestamp time.Time) string {
 // sealFormat is the first byte of a sealed text. The day of the key and the encrypted text follow.
 const sealFormat = 1
 
-// head is the stored state of a task without its events. It contains no text.
+// head is the stored state of a task. It contains no text.
 type head struct {
 	State      State       `json:"state"`
 	StartedAt  time.Time   `json:"began"`
-	StatusTime time.Time   `json:"changed"` // time at which the status began
+	StatusTime time.Time   `json:"changed"`
 	Caller     identity.ID `json:"caller"`
-	Position   uint64      `json:"position"` // position of the turn's request row, the stored record of its call
-	// LeaseEnd is the time at which the turn's runner is considered dead, unless it renews the lease.
-	// LeaseEnd is zero if no runner has the turn.
-	LeaseEnd   time.Time `json:"lease,omitzero"`
-	Runner     string    `json:"runner,omitempty"`     // id of the runner that holds the lease
-	Background bool      `json:"background,omitempty"` // the turn counts towards MaxBackground
-	Sender     Sender    `json:"sender,omitempty"`     // sender of a background turn
-	Shares     []string  `json:"shares,omitempty"`     // keys of the shares (Share) that count the running turn
-	EventCount int       `json:"events"`               // number of events when the head was written; more may exist
-	// HasLatePush is true if a push configuration was added after the end of the task. Configurations
-	// that are added later get no delivery (AddPushConfig).
+	Position   uint64      `json:"position"` // position of the turn's request row
+	// At LeaseEnd, the runner is considered dead.
+	LeaseEnd    time.Time  `json:"lease,omitzero"`
+	Runner      string     `json:"runner,omitempty"`     // holder of the lease
+	Background  bool       `json:"background,omitempty"` // counts towards MaxBackground
+	Sender      Sender     `json:"sender,omitempty"`
+	Shares      []string   `json:"shares,omitempty"` // keys of the shares that count the turn
+	EventCount  int        `json:"events"`           // more events may be stored
 	HasLatePush bool       `json:"end_told,omitempty"`
-	EventBytes  int        `json:"bytes,omitempty"` // stored size of the first EventCount events; zero if unknown
-	ContextHash string     `json:"context"`         // hash of the context id, for filters
-	ListOwner   call.Owner `json:"list,omitzero"`   // owner in the index of tasks; zero if the task is not listed
-	// Dispatch contains the settings of a dispatched task. It is nil for other tasks. While the
-	// Position of a dispatched task is zero, the call of its first turn is not accepted yet.
-	Dispatch *Dispatch `json:"dispatch,omitempty"`
+	EventBytes  int        `json:"bytes,omitempty"` // zero if unknown
+	ContextHash string     `json:"context"`
+	ListOwner   call.Owner `json:"list,omitzero"` // zero if the task is not listed
+	Dispatch    *Dispatch  `json:"dispatch,omitempty"`
 }
 
 func hashContextID(contextID string) string {
@@ -83,9 +78,7 @@ func (h *head) newPut(r Ref, version uint64, id store.WriteID) (store.Put, error
 	return p, nil
 }
 
-// Lifetimes of tasks.
 const (
-	// Retention is the time during which a task is retained after its end.
 	Retention = 24 * time.Hour
 	// MaxAge is the age at which an unfinished task fails.
 	MaxAge = 24 * time.Hour
@@ -99,8 +92,6 @@ func (h *head) expires() time.Time {
 	return end.Add(Retention).UTC().Truncate(time.Second)
 }
 
-// isAbandoned reports whether an unfinished task must fail, because it is too old or overdue, or
-// because its runner has died or no worker began its turn in time.
 func (h *head) isAbandoned(now time.Time) bool {
 	switch {
 	case h.State.IsTerminal():
@@ -123,20 +114,14 @@ func (h *head) isUnaccepted() bool {
 	return h.Dispatch != nil && h.State == Submitted && h.Position == 0
 }
 
-// storedEvent is an event before it is sealed. If the message of a status repeats the text of the
-// answer, the text is omitted, because the artifact contains it. OmitsText is then true.
 type storedEvent struct {
 	Event
+	// OmitsText reports that only the artifact contains the text of the answer.
 	OmitsText bool `json:"repeats,omitempty"`
-	// Void reports that the turn ended without an answer, so the artifacts of the turn are
-	// withdrawn. It is set only together with Status.
-	Void bool `json:"void,omitempty"`
-	// Usage is the turn's usage so far. It is stored with each piece of the answer, and in a
-	// separate event when the agent begins to use tools or asks its model again.
+	// Void withdraws the artifacts of a turn without an answer.
+	Void  bool        `json:"void,omitempty"`
 	Usage *call.Usage `json:"used,omitempty"`
-	// Credential is the credential of the request that began a turn of a worker. It is stored with the
-	// message of the turn. It is nil in turns that earlier versions of the program stored. The calls
-	// of such a turn have no limits, because a credential contains the limits.
+	// Credential is nil in turns that earlier versions stored. Calls of those turns have no limits.
 	Credential *call.Credential `json:"by,omitempty"`
 }
 
@@ -148,8 +133,7 @@ func (e *Engine) seal(ctx context.Context, k store.Key, plaintext []byte) ([]byt
 	return append(binary.BigEndian.AppendUint32([]byte{sealFormat}, s.Day), s.Box...), nil
 }
 
-// openDoc decrypts the result of seal. If the key of the day was destroyed, the error is
-// textkeys.ErrDestroyed.
+// openDoc returns textkeys.ErrDestroyed if the key of the day was destroyed.
 func (e *Engine) openDoc(ctx context.Context, d store.Doc) ([]byte, error) {
 	if len(d.Data) < 5 || d.Data[0] != sealFormat {
 		return nil, problem.New(problem.Damaged, "%s does not decode", d.Key)

@@ -13,12 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// errEnded means that another writer ended the task.
 var errEnded = problem.New(problem.Canceled, "the task has ended")
 
-// Begin stores a task and runs its turn in this process. It returns when the task can be followed.
-// done is closed when the turn has ended. If the call was not accepted, the error is a *Refusal. If
-// the message arrived earlier, ref is the existing task and the error is nil.
+// Begin stores a task and runs its turn in this process. done is closed when the turn has ended. If
+// the call was not accepted, the error is a *Refusal.
 func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct{}, err error) {
 	turnDone := make(chan struct{})
 	if _, ok, err := e.findByMessageID(ctx, &t); ok || err != nil {
@@ -63,7 +61,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	})
 	if err != nil {
 		close(turnDone)
-		// An answer that is already paid for is delivered even if a new call would be refused.
+		// A paid answer is delivered even if a new call would be refused.
 		if undeliveredErr := waitForUndeliveredCheck(); errors.Is(undeliveredErr, ErrUndelivered) {
 			return t.Ref, turnDone, undeliveredErr
 		}
@@ -86,13 +84,10 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 	return t.Ref, turnDone, nil
 }
 
-// ErrBusy means that a task does not accept a message, because its turn is running or the task has
-// ended.
 var ErrBusy = problem.New(problem.Conflict, "the task does not accept a message now, because its turn is running or it has ended")
 
-// continueWrites returns the writes that begin the next turn of a task: the head and an event with
-// the message and the new status. It also sets t.Message.Context to the task's context. r runs the
-// turn. If r is nil, a worker will run it.
+// continueWrites returns the writes that begin the next turn of a task. If r is nil, a worker will
+// run the turn.
 func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *call.RequestRow) ([]store.Write, error) {
 	l, err := e.loadTask(ctx, t.Ref)
 	if err != nil {
@@ -168,8 +163,6 @@ func (e *Engine) startRunner(r *runner, runTurn func()) {
 	e.running.Go(func() {
 		var housekeeping sync.WaitGroup
 		finished := make(chan struct{})
-		// Store pieces that have waited long enough, renew the lease, and check whether another
-		// instance has ended the task.
 		housekeeping.Go(func() {
 			defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
 			leaseTicker := time.NewTicker(time.Second)
@@ -207,45 +200,41 @@ func (e *Engine) startRunner(r *runner, runTurn func()) {
 	})
 }
 
-// runner runs one turn. It stores the pieces of the answer, renews the lease, and detects that
-// another writer has ended the task.
 type runner struct {
 	engine          *Engine
 	ref             Ref
 	id              string
 	startedAt       time.Time
 	stop            chan struct{} // closed to stop the turn
-	storesAtEnd     bool          // pieces are stored only at the end
-	isClientWaiting bool          // a client request waits for the turn
-	chunkRamp       int           // Config.ChunkRamp, or 0 for a background turn
-	// flushTimer fires when the pending text is due to be stored.
-	flushTimer *time.Timer
-	// dispatch contains the settings of a dispatched task, or is nil.
-	dispatch *Dispatch
+	storesAtEnd     bool
+	isClientWaiting bool
+	chunkRamp       int
+	flushTimer      *time.Timer
+	dispatch        *Dispatch
 
 	// mu guards the fields below. Callers of logEvent, recordTrace, isTraceDue, storeTrace, flushText,
 	// closeText, completeAnswer and storeEvent must hold it.
 	mu            sync.Mutex
 	stopped       bool
 	task          Task
-	nextEvent     int         // number of the next event
-	storedText    string      // text that is stored
-	pendingText   []byte      // text that is not stored yet
-	storedBytes   int         // stored bytes of the events
-	lastFlush     time.Time   // time at which text was last stored
-	hasLostPieces bool        // pieces were lost, so the answer must replace the artifact
-	isTextClosed  bool        // the last piece of the answer is stored
-	endRequest    *EndRequest // requested end, or nil
-	status        Status      // final status of the turn; its State is "" until the turn is decided
+	nextEvent     int
+	storedText    string
+	pendingText   []byte
+	storedBytes   int
+	lastFlush     time.Time
+	hasLostPieces bool // the answer must replace the artifact
+	isTextClosed  bool
+	endRequest    *EndRequest
+	status        Status // State is "" until the turn is decided
 
-	receivedBytes int         // bytes of text and thoughts so far
-	reportedUsage *call.Usage // last reported usage
-	bytesAtReport int         // value of receivedBytes at the last report
+	receivedBytes int // bytes of text and thoughts so far
+	reportedUsage *call.Usage
+	bytesAtReport int // receivedBytes at the last report
 
-	pendingTrace               []TraceEntry // entries that are not stored yet
-	traceSize, storedTraceSize int          // bytes of all entries, and of the stored entries
-	traceDocCount              int          // number of documents
-	lastTraceWrite             time.Time    // time of the last document
+	pendingTrace               []TraceEntry
+	traceSize, storedTraceSize int
+	traceDocCount              int
+	lastTraceWrite             time.Time
 
 	log turnLog
 }
@@ -264,8 +253,7 @@ func (r *runner) attachTo(o *call.Options) {
 	o.Sink, o.DecideWrites, o.Stop = r.handleProgress, r.decisionWrites, r.stop
 }
 
-// hasDecided reports whether r decided the call of its turn. Call hasDecided only after the turn
-// has ended with the outcome out, because the status may change until then.
+// hasDecided must be called after the turn has ended.
 func (r *runner) hasDecided(out *call.Outcome) bool {
 	s := r.status.State
 	return (out.Reply != nil || out.State == call.Unanswered) && s != "" && (s == Failed) == (out.Reply == nil)
@@ -280,8 +268,6 @@ func (r *runner) stopTurn() {
 	}
 }
 
-// handleProgress implements the Sink of the call. It joins pieces of text. It stores the first
-// piece immediately, and later pieces when they are large enough or joinTime has passed.
 func (r *runner) handleProgress(p call.Progress) {
 	piece, ok := p.(call.ProvisionalEvent)
 	if !ok {
@@ -295,8 +281,8 @@ func (r *runner) handleProgress(p call.Progress) {
 	if usage, previous := piece.Usage, r.reportedUsage; usage != nil {
 		r.reportedUsage, r.bytesAtReport = usage, r.receivedBytes
 		if previous != nil && (usage.Turns > previous.Turns || usage.ToolCalls > previous.ToolCalls) {
-			// If another process cancels the task, it charges the stored usage. The next piece of the answer
-			// may take long, because models and tools are slow. Therefore store the usage now.
+			// A process that cancels the task charges the stored usage, and the next piece may take
+			// long.
 			switch {
 			case len(r.pendingText) > 0 && !r.storesAtEnd:
 				_ = r.flushText(ctx, false)
@@ -324,7 +310,7 @@ func (r *runner) handleProgress(p call.Progress) {
 		r.endRequest = &EndRequest{InputRequired}
 	}
 	if _, hasArtifact := r.endRequest.endState(); !hasArtifact {
-		return // the text is only the message of the status
+		return
 	}
 	r.pendingText = append(r.pendingText, piece.Text...)
 	switch wait := r.joinTime() - r.engine.Now().Sub(r.lastFlush); {
@@ -339,7 +325,6 @@ func (r *runner) handleProgress(p call.Progress) {
 	}
 }
 
-// joinTime returns how long pieces of text are joined before they are stored.
 func (r *runner) joinTime() time.Duration {
 	if r.nextEvent < r.chunkRamp {
 		return r.engine.ChunkInterval * time.Duration(r.nextEvent) / time.Duration(r.chunkRamp)
@@ -357,15 +342,13 @@ func (r *runner) closeText(ctx context.Context) error {
 	return r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Usage: r.usageSoFar()})
 }
 
-// usageSoFar returns the turn's usage so far: the usage that the agent reported, plus an estimate
-// for the text and the thoughts after the report. If the agent has not reported usage, usageSoFar
-// also estimates the request. A model's first report contains that estimate (package loop).
 func (r *runner) usageSoFar() *call.Usage {
 	var u call.Usage
 	if r.reportedUsage != nil {
 		u = *r.reportedUsage
 	} else if message := r.task.lastUserMessage(); message != nil {
-		textBytes := 0 // bytes that a model reads as text
+		// A model's first report already contains this estimate (package loop).
+		textBytes := 0
 		for _, p := range message.Parts {
 			if textBytes += len(p.Text) + len(p.Data); strings.HasPrefix(p.NormalizedMediaType(), "text/") || p.NormalizedMediaType() == "application/json" {
 				textBytes += len(p.Raw)
@@ -380,8 +363,7 @@ func (r *runner) usageSoFar() *call.Usage {
 	return &u
 }
 
-// maxFlushTime limits the time for which storing a piece may delay the turn. It is less than the
-// time that a call waits for its Sink.
+// maxFlushTime is less than the time limit of a Sink.
 const maxFlushTime = 900 * time.Millisecond
 
 func (r *runner) flushText(ctx context.Context, isLast bool) error {
@@ -423,8 +405,6 @@ func (r *runner) storeEvent(ctx context.Context, event storedEvent) error {
 	return nil
 }
 
-// decisionWrites returns the writes that end the task. They are committed together with the row
-// that decides the turn. decisionWrites first stores the rest of the answer.
 func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.Write, error) {
 	r.storeLog(ctx)
 	r.mu.Lock()
@@ -443,8 +423,7 @@ func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.W
 
 func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 	if r.task.answerText() == answer && len(r.pendingText) == 0 {
-		// An error must not lose the answer. The status ends the task even without the mark of the
-		// last piece.
+		// The answer is complete even without the mark of its last piece.
 		_ = r.closeText(ctx)
 		return nil
 	}
@@ -453,7 +432,6 @@ func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 			return nil
 		}
 	}
-	// Pieces were lost, or the agent did not stream.
 	n, _, err := r.engine.countNewEvents(ctx, r.ref, r.nextEvent-1)
 	if err != nil {
 		return err
@@ -462,8 +440,7 @@ func (r *runner) completeAnswer(ctx context.Context, answer string) error {
 	return r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Usage: r.usageSoFar()})
 }
 
-// checkLease reads the head. It renews the lease if isRenewalDue is true, and stops the turn if the
-// task has ended. It reports whether the lease is held.
+// checkLease stops the turn if the task has ended, and reports whether r holds the lease.
 func (r *runner) checkLease(isRenewalDue bool) bool {
 	e := r.engine
 	ctx, cancel := context.WithTimeout(context.Background(), leaseDuration/4)

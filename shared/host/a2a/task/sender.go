@@ -8,14 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/call"
 )
 
-// Sender is the party whose limits count background work, such as background turns and deliveries:
-// an account, the operator or a client address. A signing key is never the sender, because anyone
-// can create any number of keys. A Sender consists of letters, digits and '-', and does not reveal
-// the address.
+// Sender is the party whose limits count background work: an account, the operator or a client
+// address. A signing key is never the sender, because anyone can create any number of keys. A
+// Sender has only letters, digits and '-', and does not reveal the address.
 type Sender string
 
-// SenderOf returns the sender of an owner's requests: the owner's account, or address if the owner
-// has no account.
 func SenderOf(owner call.Owner, address string) Sender {
 	if account, ok := owner.Account(); ok {
 		return Sender(account.String())
@@ -39,8 +36,8 @@ const addressPrefix = "address-"
 
 func (s Sender) IsAccount() bool { return !strings.HasPrefix(string(s), addressPrefix) }
 
-// sender returns the sender of a background turn. A caller who signs with a key of their own acts
-// for the account that pays for the call.
+// sender returns the sender of a background turn. A caller who signs with their own key acts for
+// the account that pays for the call.
 func (t *Turn) sender(row *call.RequestRow) Sender {
 	if _, ok := t.Owner.Account(); !ok && row.PaidBy == call.PaidByAccount {
 		return SenderOf(call.AccountOwner(hex.EncodeToString(row.Payer[:]), ""), "")

@@ -1,18 +1,13 @@
-// Package task stores the tasks of callers. A task is work that outlives a request and whose
-// history can be read, followed and canceled from any instance. The package is independent of
-// protocols.
+// Package task stores the tasks of callers. A task is work that outlives a request and can be read,
+// followed and canceled from any instance.
 //
-// A task is computed from its events, which are numbered 1, 2, 3 and so on, and never change. The
-// head of a task is the document with its current state. A change of state is one commit of the
-// head, an event and, at the end of a turn, the row (the stored record) that decides the call.
-// Tasks and rows therefore always agree on an answer. If a task is canceled after a piece of an
-// answer was stored, the stored pieces become the answer. A turn without an answer withdraws its
-// pieces. A turn runs at most once: if its runner dies, the turn fails. Only the owner of a task
-// can find it.
+// A task is computed from its events, which are numbered from 1 and never change. The head of a
+// task is the document with its current state. A turn ends with one commit of the head, an event
+// and the row that decides the call, so tasks and rows always agree on an answer. A turn runs at
+// most once: if its runner dies, the turn fails.
 //
-// A turn is one request of package call. Run stores a task once, together with its answer. Begin
-// stores the task before the turn runs, so that other requests can follow it. Enqueue lets a worker
-// run the turn.
+// Run stores a task together with its answer. Begin stores the task before the turn runs, so that
+// other requests can follow the task. Enqueue lets a worker run the turn.
 package task
 
 import (
@@ -40,93 +35,72 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Limits of a task.
 const (
 	MaxEvents = 1000
 	MaxBytes  = 8 << 20 // bytes of all events
-	// MaxBackground limits the turns of a vacant that wait or run in the background.
+	// MaxBackground limits the waiting and running background turns of a vacant.
 	MaxBackground = 32
-	// maxAccountBackground replaces MaxBackground for an account, so that accounts still find places
-	// when strangers use MaxBackground places.
+	// maxAccountBackground leaves places for accounts when strangers use all MaxBackground places.
 	maxAccountBackground = MaxBackground + 8
-	// MaxTurnTime limits the time of a turn that runs in the background or is followed.
-	MaxTurnTime = call.MaxCallTimeout
-	// MaxListed is the number up to which the tasks of an owner are counted.
-	MaxListed = 1000
-	// MaxPageBytes limits the stored size of the tasks in a page. A page that reaches the limit may
-	// have fewer tasks than requested.
-	MaxPageBytes = 1 << 20
-	// MaxListing limits the stored size of the tasks that an Engine lists concurrently. It
-	// corresponds to 64 MiB of memory, because each task is in memory in its stored form, as a
-	// value and as an answer.
-	MaxListing = 16 << 20
-	// leaseDuration is the time after which a silent runner is considered dead.
+	MaxTurnTime          = call.MaxCallTimeout
+	MaxListed            = 1000
+	MaxPageBytes         = 1 << 20
+	// MaxListing limits the tasks that are listed concurrently to about 64 MiB of memory.
+	MaxListing    = 16 << 20
 	leaseDuration = 60 * time.Second
-	// maxChunkBytes is the size in bytes at which a chunk is stored early.
 	maxChunkBytes = 8 << 10
 )
 
-// Config contains the dependencies of an Engine.
 type Config struct {
 	Store store.Store
 	Calls *call.Host
 	Texts call.Texts
-	// Queue passes background turns to workers. If Queue is nil, Enqueue and Dispatch fail, and Send
-	// runs each turn in this process.
+	// If Queue is nil, Enqueue and Dispatch fail.
 	Queue Queue
-	// Guests provides the keys with which the host signs for callers that do not sign.
+	// Guests provides the keys of callers that do not sign.
 	Guests *guests.Keys
-	// RefreshPayer updates the caps of a payer. It returns an error if the credential of a dispatched
-	// task is no longer accepted or its account is suspended. It is called when a turn begins, and
-	// when a call begins that the turn causes. If RefreshPayer is nil, the host has no accounts.
+	// RefreshPayer updates the caps of a payer. It returns an error if the credential is no longer
+	// accepted or the account is suspended.
 	RefreshPayer func(context.Context, *call.Payer) error
-	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
+	// If Locks is nil, tasks have no files.
 	Locks Locks
-	// MaxRunningTurns limits the background turns that all processes of the host run concurrently. The
-	// store counts the turns of each Share. If MaxRunningTurns is 0, Queue limits the turns.
+	// MaxRunningTurns limits the background turns of all processes. If it is 0, only Queue limits
+	// the turns.
 	MaxRunningTurns int
-	// Notices receives notices of events to push. It is for processes that run only while they
-	// answer a request. If Notices is nil, OnPushWork announces the events.
+	// If Notices is nil, OnPushWork announces the events.
 	Notices Notices
-	// ChunkInterval is the time during which pieces of a streamed answer are joined into one event.
-	// The default is 500 ms.
+	// ChunkInterval is how long pieces of an answer are joined into one event.
 	ChunkInterval time.Duration
-	// ChunkRamp is the number of events over which the joining time grows from 0 to ChunkInterval
-	// while a client follows the turn. A short answer is then streamed without delay, and a long
-	// answer has few events. If ChunkRamp is 0, the joining time is always ChunkInterval.
+	// ChunkRamp is the number of events over which the joining time grows to ChunkInterval, so that
+	// a short answer is not delayed.
 	ChunkRamp int
-	// PollInterval is the interval at which a follower checks for events of other instances. The
-	// default is 250 ms for the first checks, and then one second.
+	// PollInterval is for events of other instances.
 	PollInterval time.Duration
 	Log          *slog.Logger
 	Now          func() time.Time
 	Rand         io.Reader // safe for concurrent use
 }
 
-// Queue passes turns to workers at least once. Its messages are keys without text.
+// Queue passes turns to workers at least once.
 type Queue interface {
-	// Send stores a message. The sender must call settle with true if the message's task is stored
-	// or may be stored, and otherwise with false. If settle is not called, the message is delivered
-	// late and dropped after a while. The queue distributes its capacity among the senders.
+	// Send stores a message. The caller must call settle with false if the message's task is
+	// certainly not stored, and otherwise with true.
 	Send(ctx context.Context, message string, sender Sender) (settle func(ctx context.Context, stored bool), err error)
 }
 
-// Notices passes notices to processes that push, at least once. It is fair between senders: if one
-// sender keeps the processes busy, the notices of other senders are delivered first.
+// Notices passes notices to processes that push, at least once.
 type Notices interface {
-	// SendAfter stores a notice that is delivered after a delay.
 	SendAfter(ctx context.Context, notice string, sender Sender, delay time.Duration) error
 }
 
-// Engine runs turns and stores tasks. It is safe for concurrent use. Several engines may share a
-// store.
+// Engine runs turns and stores tasks. It is safe for concurrent use.
 type Engine struct {
 	Config
 	hub                hub
 	running            sync.WaitGroup
-	listMemory         *semaphore.Weighted // counts bytes up to MaxListing
+	listMemory         *semaphore.Weighted
 	onPush             func(Ref)
-	claimedUndelivered sync.Map // ids of undelivered turns that a request of this process repeats
+	claimedUndelivered sync.Map // ids of turns
 }
 
 func New(c Config) *Engine {
@@ -143,70 +117,50 @@ func (e *Engine) NewID() (string, error) {
 	return hex.EncodeToString(id[:]), err
 }
 
-// Turn is a message to a vacant that begins a task or continues one.
 type Turn struct {
 	Ref
-	ListOwner call.Owner // owner in the list of tasks; zero if the task is not listed
+	ListOwner call.Owner // zero if the task is not listed
 	Message   Message
-	// SignEnvelope signs the message as the next message of its pair (a caller and a vacant). If another
-	// message was faster, Envelope is called again, unless Signed is set.
-	SignEnvelope func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
-	// Signed marks an envelope that the caller signed. The host accepts or refuses it without
-	// signing again.
-	Signed bool
-	// ContainsEnvelope reports whether a message contains the envelope of a Signed turn.
+	// SignEnvelope signs the message as the next message of its pair. It may be called again if
+	// another message was faster.
+	SignEnvelope     func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
+	Signed           bool
 	ContainsEnvelope func(*Message) bool
-	// IsFirstCall is set by a handler that knows that the pair has no call yet. The pair's last call
-	// is then not read from the store.
-	IsFirstCall bool
-	// Caller is the signer of the message.
-	Caller identity.ID
-	// ClientAddress is the address of the client, or "" if unknown.
+	// IsFirstCall saves a read for a pair without a call.
+	IsFirstCall   bool
+	Caller        identity.ID
 	ClientAddress string
-	// CallTimeout limits the time of a turn that this process runs. If CallTimeout is zero, Begin uses
-	// MaxTurnTime, and Run uses the limit of the vacant or the host. A worker always uses MaxTurnTime.
+	// CallTimeout does not apply to workers.
 	CallTimeout time.Duration
-	// StoresAtEnd stores the pieces of the answer only at the end, because no client reads them
-	// earlier.
+	// If StoresAtEnd is true, clients cannot read pieces before the end of the turn.
 	StoresAtEnd bool
-	// OnEnd is called at the end of a turn that this process has run and decided. It may be nil.
+	// OnEnd may be nil. It is called for turns that this process has decided.
 	OnEnd func(*EndedTurn)
-	// OnAccept is called when the call is accepted, or when a repeated call is found to have been
-	// accepted earlier. In both cases, package call logs the call. OnAccept may be nil.
-	OnAccept func()
-	// Operation is the protocol's name for the client's request. It is logged.
+	// OnAccept may be nil. It is also called if the call was accepted earlier.
+	OnAccept  func()
 	Operation string
-	// Continue makes the message the next message of a task that waits for it.
-	Continue bool
-	// Idempotent marks a message whose id was chosen by its owner and determines the task's id. A
-	// repeated message finds the existing task and does not run again.
+	Continue  bool
+	// Idempotent marks a message whose id determines the task's id, so that a repeated message does
+	// not run again.
 	Idempotent bool
-	// NewMessageError is the error for an idempotent message that did not arrive earlier. If
-	// NewMessageError is nil, the message is accepted. A repeated message gets its stored answer even
-	// if the vacant would refuse the message now.
+	// NewMessageError is the error for an idempotent message that did not arrive earlier, or nil.
 	NewMessageError error
-	// ReportedMessages contains the earlier messages that the caller reports, for a turn that this
-	// process runs. If ReportedMessages is nil, the turn uses the vacant's memory. The messages are
-	// not stored, but Message or its envelope contains their hash.
+	// If ReportedMessages is nil, the turn uses the vacant's memory.
 	ReportedMessages []ReportedMessage
-	// Recent records the turn for clients that repeat a message without an id. It is nil for other
-	// clients.
+	// Recent is set for clients that repeat a message without an id.
 	Recent *RecentTurns
 	call.Credential
-	// Push is the configuration with which the task begins, or nil.
 	Push *PushConfig
 
-	dispatch *Dispatch // settings of a dispatched task
+	dispatch *Dispatch
 }
 
-// Refusal is the error of a call that was not accepted.
 type Refusal struct{ call.Outcome }
 
 func (r *Refusal) Error() string { return r.Problem.Error() }
 
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// maxSignTries limits the attempts to sign a message when other messages are faster.
 const maxSignTries = 8
 
 func (e *Engine) acceptCall(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
@@ -229,8 +183,7 @@ func (e *Engine) acceptCall(ctx context.Context, t *Turn, begin func(*envelope.E
 		if ok {
 			return out, nil
 		}
-		// Another message of the pair was faster, or the message was not signed after the floor,
-		// the time until which the vacant accepts no signatures.
+		// Another message was faster, or the vacant does not accept the signed time.
 		shouldRetry := !t.Signed && out.State == "" && out.HasChain && try < maxSignTries &&
 			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.BelowFloor}, out.Problem.Kind)
 		if !shouldRetry {
@@ -246,16 +199,16 @@ func (t *Turn) reportAccepted() {
 	}
 }
 
-// Run runs a turn to its end and stores the task with its answer. If the turn fails, the task is
-// failed. If the call was not accepted, the error is a *Refusal.
+// Run runs a turn and stores the task with its answer. If the call was not accepted, the error is a
+// *Refusal.
 func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	if found, ok, err := e.findByMessageID(ctx, &t); ok || err != nil {
 		return found, err
 	}
 	// A message with files and its answer may not fit into one document.
 	if t.Continue || t.Idempotent || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
-		// Such a turn has little time. If pieces were readable, the caller could read them on
-		// another connection without paying for an answer that arrives too late.
+		// If pieces were readable, the caller could read them on another connection without paying
+		// for an answer that arrives too late.
 		t.StoresAtEnd = true
 		ref, done, err := e.Begin(ctx, t)
 		if err != nil {
@@ -304,8 +257,6 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	return task, nil
 }
 
-// findByMessageID finds the task of an idempotent message that arrived earlier. If there is no such
-// task, the error is t.NewMessageError, which may be nil.
 func (e *Engine) findByMessageID(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
 	if !t.Idempotent {
 		return found, false, nil
@@ -332,15 +283,13 @@ func (e *Engine) findByMessageID(ctx context.Context, t *Turn) (found Task, ok b
 	return found, true, nil
 }
 
-// EndedTurn describes a turn that was run and decided.
 type EndedTurn struct {
 	StartedAt time.Time
 	Pair      call.Pair
-	Position  uint64 // position of the call
+	Position  uint64
 	Status    *Status
 }
 
-// detailCollector collects the chunks and the end request of a turn that Run stores once.
 type detailCollector struct {
 	mu         sync.Mutex
 	chunks     []Chunk
@@ -377,13 +326,12 @@ func (e *Engine) announceTurn(t *Turn) {
 	}
 }
 
-// findByEnvelope finds the task of a signed message that arrived earlier: the task that the message
-// began, or the task t.Ref that the message continued. The signature does not cover the task's id,
-// so a task that does not contain the message is treated as a missing task.
+// findByEnvelope finds the task of a signed message that arrived earlier. The signature does not
+// cover the task's id, so the task must contain the message.
 func (e *Engine) findByEnvelope(ctx context.Context, t *Turn, err error) (Task, error) {
 	refusal, ok := err.(*Refusal)
-	// If an idempotent message arrives twice within a microsecond, both copies are signed as the
-	// same bytes, and the host refuses the second as a resend.
+	// Two copies of a message within a microsecond are signed as the same bytes, and the host
+	// refuses the second as a resend.
 	if ok && t.Idempotent && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
 		if found, ok, err := e.findByMessageID(ctx, t); ok || err != nil {
 			return found, err
@@ -413,7 +361,7 @@ func (e *Engine) findByEnvelope(ctx context.Context, t *Turn, err error) (Task, 
 
 func (e *Engine) callOptions(t *Turn) call.Options {
 	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, RefreshPayer: e.refreshPayerFunc(t), CompleteReply: func(m *envelope.Message) {
-		replyIDs(t.ID, t.Message.Context)(m) // the context of a continued task is known only when the call is accepted
+		replyIDs(t.ID, t.Message.Context)(m) // the context is known only when the call is accepted
 	}}
 }
 
@@ -424,8 +372,7 @@ func MessageTaskID(vacant identity.ID, owner call.Owner, messageID string) strin
 
 func EnvelopeTaskID(hash identity.Hash) string { return hash.String()[:32] }
 
-// MessageOf returns the message of the turn that ctx belongs to, including parts that no signature
-// covers. It returns nil outside turns.
+// MessageOf returns the message of the current turn, including parts that no signature covers.
 func MessageOf(ctx context.Context) *Message {
 	m, _ := ctx.Value(messagesKey{}).(turnMessages)
 	return m.current
@@ -436,8 +383,6 @@ func (m *turnMessages) belongsTo(e *envelope.Envelope) bool {
 	return m.current != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.current.ID
 }
 
-// NonTextPartsOf returns the parts of the message of e's turn that the host signed as notes
-// (Part.SignedText), in their order.
 func NonTextPartsOf(ctx context.Context, e *envelope.Envelope) (parts []Part) {
 	m, _ := ctx.Value(messagesKey{}).(turnMessages)
 	if !m.belongsTo(e) {
@@ -467,11 +412,8 @@ func withMessages(ctx context.Context, m turnMessages) context.Context {
 	return context.WithValue(ctx, messagesKey{}, m)
 }
 
-// WatchTurn returns a context that ends within two seconds after the end of the turn named by
-// TurnNameOf. It is for a process that works for the runner of that turn. The context has the
-// settings of a dispatched task. If the settings cannot be read, the context is already canceled,
-// because the work could otherwise exceed the budget of the task. Later store errors do not end the
-// context.
+// WatchTurn returns a context that ends soon after the named turn. If the task's settings cannot be
+// read, the context is already canceled, because the work could exceed the budget of the task.
 func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
@@ -506,8 +448,6 @@ func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context
 	return ctx, stop
 }
 
-// replyIDs returns a function that gives an answer the ids that it has as a message of its task, so
-// that the signature covers them.
 func replyIDs(taskID, contextID string) func(*envelope.Message) {
 	return func(m *envelope.Message) {
 		id := "re-" + taskID
@@ -535,9 +475,6 @@ func (e *Engine) applyDecision(t *Task, d call.Decision, end *EndRequest, isClie
 	t.Status = e.finalStatus(t, d, end, isClientWaiting)
 }
 
-// finalStatus returns the status at the end of a turn. isClientWaiting reports whether a client
-// request waits for the turn. If the turn reached the time limit of such requests, the status
-// message recommends a stream.
 func (e *Engine) finalStatus(t *Task, d call.Decision, end *EndRequest, isClientWaiting bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
@@ -578,8 +515,7 @@ func answerMessage(t *Task, d *call.Decision) *Message {
 	return m
 }
 
-// maxSnapshotBytes limits the size of the texts of a task that is stored as one event together with
-// its answer.
+// maxSnapshotBytes limits a task that is stored as one event.
 const maxSnapshotBytes = 128 << 10
 
 func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {

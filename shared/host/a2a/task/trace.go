@@ -13,24 +13,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Limits of the trace of a turn.
 const (
-	maxTraceBytes    = 1 << 20         // bytes per turn
-	maxTraceDocBytes = 32 << 10        // bytes after which a document is stored early
-	traceInterval    = 5 * time.Second // time after which new entries are stored, even if they are few
+	maxTraceBytes    = 1 << 20  // per turn
+	maxTraceDocBytes = 32 << 10 // size at which a document is stored early
+	traceInterval    = 5 * time.Second
 )
 
-// TraceEntry is a thought of an agent, or the beginning or end of a tool call, in a turn of a
-// dispatched task.
 type TraceEntry struct {
 	Time    time.Time      `json:"time"`
 	Thought string         `json:"thought,omitempty"`
 	Tool    *call.ToolStep `json:"tool,omitempty"`
 }
 
-// ReadTrace returns the thoughts and tool calls in the turns of a dispatched task, oldest first. Only
-// the account that owns the vacant may read them, which the caller must check. The owner of the
-// task may be another account.
+// ReadTrace returns the trace of a dispatched task. The caller must check that the reader owns the
+// vacant, because the owner of the task may be another account.
 func (e *Engine) ReadTrace(ctx context.Context, r Ref) (entries []TraceEntry, err error) {
 	if !isID(r.ID) {
 		return nil, ErrNotFound
@@ -100,8 +96,7 @@ func (r *runner) isTraceDue() bool {
 	return len(r.pendingTrace) > 0 && (r.engine.Now().Sub(r.lastTraceWrite) >= traceInterval || r.traceSize-r.storedTraceSize >= maxTraceDocBytes)
 }
 
-// storeTrace stores the entries of the trace that are not stored yet. If that fails, the entries
-// are dropped, so that the answer does not fail because of them. r.mu is held.
+// storeTrace drops entries that it cannot store, so that the answer does not fail.
 func (r *runner) storeTrace(ctx context.Context) {
 	if len(r.pendingTrace) == 0 {
 		return
@@ -111,7 +106,6 @@ func (r *runner) storeTrace(ctx context.Context) {
 	entries := r.pendingTrace
 	r.traceDocCount++
 	r.pendingTrace, r.lastTraceWrite, r.storedTraceSize = nil, r.engine.Now(), r.traceSize
-	// The key begins with the number of the next event, so that the documents of a later turn sort
-	// after the documents of this turn.
+	// Documents of later turns must sort later.
 	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.encode(), fmt.Sprintf("%06d-%06d", r.nextEvent, r.traceDocCount)), entries)
 }

@@ -14,10 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// UpgradeTasks moves the tasks of an account at a vacant to the owner call.AccountOwner. Earlier
-// versions stored them for call.LegacyAccountOwner. UpgradeTasks skips tasks that have expired, are
-// damaged, or contain texts that cannot be opened. If it finds damage, it returns an error at the
-// end.
+// UpgradeTasks moves the tasks that earlier versions stored for call.LegacyAccountOwner. It skips
+// unreadable tasks.
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
 	legacyOwner := call.LegacyAccountOwner(account)
 	var damageErr error
@@ -46,12 +44,9 @@ func UpgradeQueueMessage(queueMessage string, accounts []string) string {
 	return queueMessage
 }
 
-// upgradeTask moves a task to another owner. It seals all documents again, because the key of a
-// document is part of its seal. The old documents expire.
-//
-// The task id of a message that its client may repeat depends on the owner. upgradeTask stores a
-// copy of the task under the current id, so that a repeated message finds the copy and does not run
-// again.
+// upgradeTask moves a task to another owner. The id of a repeatable message's task depends on the
+// owner, so a copy is stored under the new id. A repeated message then finds the copy and does not
+// run again.
 func (e *Engine) upgradeTask(ctx context.Context, source Ref, owner call.Owner) error {
 	target := source
 	target.Owner = owner
@@ -72,10 +67,8 @@ func (e *Engine) upgradeTask(ctx context.Context, source Ref, owner call.Owner) 
 	})
 }
 
-// copyTask copies a task, with its head last, and returns the task as it began. If isRepeat is
-// true, the copy is for a client that repeats the message. Such a copy is not listed and has no
-// pushes. In such a copy, a turn that waits for a worker is stored as failed, because the worker
-// will run only the turn of the original.
+// copyTask copies a task, with its head last, and returns the task as it began. A copy for a
+// repeated message is not listed and has no pushes.
 func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool) (original Task, err error) {
 	sourceHead, _, err := HeadDocs.Get(ctx, e.Store, source.headKey())
 	if err != nil {
@@ -120,8 +113,9 @@ func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool
 				break
 			}
 			if firstMessage := &event.Task.History[0]; firstMessage.Context == "c-"+source.ID {
-				firstMessage.Context = "c-" + target.ID // the current context id for a client without a context
+				firstMessage.Context = "c-" + target.ID
 			}
+			// A worker will run only the turn of the original.
 			if isPending {
 				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: original.hostMessage("the message was accepted before, as task " + source.ID)}
 			}
@@ -153,7 +147,7 @@ func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool
 	if isPending {
 		sourceHead.State, sourceHead.StatusTime, sourceHead.EventCount = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
 	}
-	sourceHead.EventBytes = 0 // unknown, because the documents that were sealed again may have other sizes
+	sourceHead.EventBytes = 0 // unknown after the documents were sealed again
 	return original, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return target.putHead(tx, &sourceHead)
 	})

@@ -15,10 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ask sends a task to a child and returns the answer. If the answer is incomplete, it also returns
-// the reason. It signs the task for the next position in the chain of the parent's calls to the
-// child. If another call takes the position, ask signs the task again for the next one, until the
-// deadline.
+// ask sends a signed task to a child. If another call takes the position in the chain, ask signs
+// the task for the next position.
 func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.CutReason, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
 	tip, err := r.loadTip(ctx, pair)
@@ -48,7 +46,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 		}
 		out := r.send(ctx, &e)
 		switch {
-		case out.Reply != nil: // a reply to this request or to an earlier one with the same bytes
+		case out.Reply != nil:
 			return out.Reply.Payload.Text(), out.CutReason, nil
 		case out.Problem == nil:
 			return "", "", problem.New(problem.Damaged, "it returned no answer")

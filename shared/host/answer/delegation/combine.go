@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// combine combines results, which must not be empty, into one answer. The answer is marked as
-// incomplete if it uses an incomplete result. An answer that a substrate combines is not marked.
+// combine combines results, which must not be empty, into one answer. The answer is incomplete if
+// it uses an incomplete result.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
 	usedResults := results
 	switch a := &r.plan.Aggregate; a.Method {
@@ -48,7 +48,7 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 }
 
 func listTexts(results []result) string {
-	// The combiner of the reference implementation returns the same JSON array.
+	// The reference implementation returns the same JSON array.
 	dst := []byte{'['}
 	for i, res := range results {
 		if i > 0 {
@@ -60,7 +60,7 @@ func listTexts(results []result) string {
 }
 
 func findMostFrequent(results []result) string {
-	// White space around an answer is ignored. Among the most frequent answers, the earliest wins.
+	// The earliest of the most frequent answers wins.
 	votes := map[string]int{}
 	for _, res := range results {
 		votes[strings.TrimSpace(res.text)]++
@@ -83,8 +83,7 @@ func (r *run) combineBySubstrate(ctx context.Context, results []result) (string,
 	if err != nil {
 		return "", err
 	}
-	// The substrate gets the kinds of the tasks, but not the children's ids, which are private to
-	// the parent.
+	// The children's ids are private to the parent, so the substrate gets the kinds of the tasks.
 	q := r.question
 	dst := canon.AppendString([]byte(`{"input":`), q.Text())
 	dst = append(dst, `,"results":[`...)

@@ -2,27 +2,9 @@
 // children through the same signed pipeline as any other call, and combines their answers. The
 // agents of vacants use it to ask other vacants with tools (Runner.VacantTools).
 //
-// A task is written into the logbooks of parent and child before it is sent. The combined answer is
-// written into the parent's logbook before it is returned. If the outcome of an envelope is
-// unknown, the envelope is sent again unchanged and never signed for another position. The answers
-// and errors of a child reach the caller only through the plan. A call makes at most plan.MaxCalls
-// delegations, which are at most plan.MaxDepth deep, within its deadline.
-//
-// # The life of a delegation
-//
-//  1. delegate reads the child's record. It refuses a child that is paused, terminal, deleted or
-//     not a child of this parent.
-//  2. delegate writes COMPOSITE_DELEGATE and COMPOSITE_EXECUTE in one transaction.
-//  3. ask reads the tip (the last row) of the parent's requests to the child. The parent signs the
-//     task for the next position.
-//  4. send passes the envelope to call.Host.Send. If another request took the position, ask signs
-//     the task for the position that the refusal contains. If the outcome is unknown, send sends
-//     the same bytes again.
-//  5. When all children have answered, Answer runs the combiner. Only if the combiner succeeds,
-//     Answer writes COMPOSITE_AGGREGATE.
-//
-// A crash between two steps leaves entries of a task that was never answered, or a call that is
-// voided once it is due. Both are correct and complete records.
+// delegate writes a task into the logbooks of parent and child before ask sends the signed task.
+// Answer combines the answers and writes the result into the parent's logbook. If the process dies
+// between these steps, the logbooks contain a task that was never answered.
 package delegation
 
 import (
@@ -46,46 +28,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// Vacants reads and writes the vacants of this host. It must be safe for concurrent use.
-// *vacants.Directory implements it.
+// Vacants must be safe for concurrent use. *vacants.Directory implements it.
 type Vacants interface {
-	// Plan reads a vacant's plan from the store.
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
-	// FindCached returns a vacant's record, which is at most a second old.
+	// FindCached returns a record that is at most a second old.
 	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// FindAskable is like FindCached, but ok is false for a vacant that the agent of asker may not
-	// ask.
+	// FindAskable omits vacants that the agent of asker may not ask.
 	FindAskable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
-	// AppendEntries writes one entry into each of two logbooks in one commit. If second is the zero
-	// value, it writes only the first entry.
+	// AppendEntries writes both entries in one commit. second may be the zero value.
 	AppendEntries(ctx context.Context, first, second vacants.LogEntry, extraWrites ...store.Write) error
 	WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 }
 
-// Calls is the call pipeline. It must be safe for concurrent use. *call.Host implements it.
+// Calls must be safe for concurrent use. *call.Host implements it.
 type Calls interface {
 	Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome
 }
 
 type Config struct {
-	Store store.Store
-	// Substrates opens the substrates that combine answers.
+	Store      store.Store
 	Substrates substrate.Kinds
 	Now        func() time.Time
 	Rand       io.Reader // safe for concurrent use
 	// Guard decides whether a vacant may call another vacant that is not its child.
 	Guard outbound.EndpointGuard
-	// Wait sleeps between tries, or returns early when ctx ends.
-	Wait func(ctx context.Context, d time.Duration) error
-	// ReplyMargin is the part of a call's time that is reserved for the pipeline. If it is zero,
-	// call.DefaultReplyMargin is used.
+	Wait  func(ctx context.Context, d time.Duration) error
+	// ReplyMargin is the part of a call's time that is reserved for the pipeline.
 	ReplyMargin time.Duration
 }
 
 // Runner answers for composites. It is safe for concurrent use.
 type Runner struct{ Config }
 
-// host is the environment in which a call is answered.
 type host struct {
 	vacants Vacants
 	calls   Calls
@@ -99,9 +73,7 @@ func New(c Config) *Runner {
 	return &Runner{Config: c}
 }
 
-// Answer answers q with the plan of q.Vacant, which it reads from v. It calls the vacant's children
-// through c. Its errors are for the log. The pipeline reports to the caller only that the vacant
-// failed or that the time was too short.
+// Answer answers q with the plan of q.Vacant. Its errors are for the log and not for the caller.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
 	ctx, w := extendDelegationPath(ctx, q.Vacant)
 	if err := w.checkDepth(); err != nil {
@@ -138,18 +110,16 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 }
 
 func asDeadlineError(ctx context.Context, err error) error {
-	// After the deadline, every error has kind DeadlineExceeded.
 	if err == nil || ctx.Err() == nil || problem.Is(err, problem.DeadlineExceeded) {
 		return err
 	}
 	return problem.Wrap(problem.DeadlineExceeded, err, "the plan did not finish in time")
 }
 
-// delegationPath contains the path of vacants that wait for an answer, and counts the delegations
-// of a call. Plans are checked when they are set, but may change during a call. Each call therefore
-// checks the limits again.
+// delegationPath limits the delegations of a call. Plans are checked when they are set, but may
+// change during a call.
 type delegationPath struct {
-	ids       []identity.ID // vacants of the chain of calls; the last one delegates
+	ids       []identity.ID // the last one delegates
 	callCount *atomic.Int32
 }
 

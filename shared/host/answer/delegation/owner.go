@@ -10,14 +10,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// DelegatedAnswer is a child's answer to a task that its parent's owner delegated.
 type DelegatedAnswer struct {
 	Text           string
 	Request, Reply identity.Hash // hashes of the envelopes
 }
 
-// Delegate lets parent's owner delegate a task to a child, in the same steps as a plan with one
-// delegation. The account in credential pays for the calls that answer the task, within its limits.
+// Delegate lets parent's owner delegate a task to a child. The account in credential pays for the
+// calls that answer the task.
 func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, credential call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
 	ctx, w := extendDelegationPath(ctx, parent)
 	paid := &paidCalls{pipeline: calls, credential: credential}
@@ -26,8 +25,6 @@ func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, cred
 	return DelegatedAnswer{res.cutReason.AppendRemark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
 }
 
-// paidCalls implements Calls. It adds the credential to each call, and records the hashes of the
-// last call.
 type paidCalls struct {
 	pipeline       *call.Host
 	credential     call.Credential

@@ -14,30 +14,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxRecentCalls is the number of a child's last decided calls that ReportChildren reads.
 const MaxRecentCalls = 50
 
-// maxConcurrentReads limits the children that ReportChildren reads concurrently.
 const maxConcurrentReads = 8
 
-// Child is a child with statistics of its parent's calls to it.
 type Child struct {
 	Record vacants.Record
-	Calls  uint64 // number of accepted calls
-	// DecidedCalls is the number of recent decided calls that were read, and FailedCalls is the number
-	// of these calls without an answer. MedianLatency is the median latency of the other calls, or
-	// zero if there are none.
+	Calls  uint64
+	// The statistics cover the last MaxRecentCalls decided calls. MedianLatency is the median of
+	// answered calls.
 	DecidedCalls, FailedCalls int
 	MedianLatency             time.Duration
 }
 
-// ChildLister lists the hosted children of a parent. *vacants.Directory implements it.
 type ChildLister interface {
 	Children(ctx context.Context, asker vacants.Asker, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
 
-// ReportChildren returns a page of parent's children that asker may see, and the cursor of the next
-// page. For each child it reads the last request row and one page of response rows.
+// ReportChildren returns a page of parent's children that asker may see.
 func ReportChildren(ctx context.Context, asker vacants.Asker, lister ChildLister, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
 	records, next, err := lister.Children(ctx, asker, parent, cursor, n)
 	if err != nil {

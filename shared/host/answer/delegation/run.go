@@ -19,7 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// run answers one call of a composite.
 type run struct {
 	*Runner
 	host
@@ -35,7 +34,6 @@ type result struct {
 }
 
 func (r *run) delegateInOrder(ctx context.Context) (results []result, failures error) {
-	// The reference implementation also calls the children in their order.
 	previous := ""
 	for i := range r.plan.Delegations {
 		d := &r.plan.Delegations[i]
@@ -49,7 +47,7 @@ func (r *run) delegateInOrder(ctx context.Context) (results []result, failures e
 		}
 		results, previous = append(results, res), res.cutReason.AppendRemark(res.text)
 		if r.plan.Aggregate.Method == plan.First {
-			break // further answers would not be used
+			break
 		}
 	}
 	return results, failures
@@ -86,7 +84,6 @@ func (r *run) delegateInParallel(ctx context.Context) (results []result, failure
 	return results, failures
 }
 
-// delegate calls one child (steps 1 to 4 in the package documentation).
 func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (result, error) {
 	child, err := identity.ParseID(d.Child)
 	if err != nil {
@@ -96,8 +93,8 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	if err := r.path.countDelegation(); err != nil {
 		return res, err
 	}
-	// A child that cannot answer is refused before entries are written. The pipeline would also
-	// refuse the call, but a terminal vacant cannot sign a logbook entry.
+	// A child that cannot answer is refused before entries are written, because a terminal vacant
+	// cannot sign a logbook entry.
 	c, err := r.loadIfTimeRemains(ctx, child)
 	switch {
 	case err != nil:
@@ -121,8 +118,7 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 	return res, wrapChildError(child, err)
 }
 
-// loadIfTimeRemains returns the record of a vacant. It returns an error if the remaining time is
-// shorter than the time that the vacant may take.
+// loadIfTimeRemains returns an error if the vacant may take longer than the remaining time.
 func (r *run) loadIfTimeRemains(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= r.ReplyMargin {
 		return vacants.Record{}, problem.New(problem.DeadlineExceeded, "too little time is left to ask")
@@ -143,7 +139,7 @@ func wrapChildError(child identity.ID, err error) error {
 	}
 	p := problem.AsError(err)
 	if p.Kind.IsFailure() && p.Text() == p.Kind.Forms().DefaultMessage {
-		// The default message is replaced, because the pipeline adds the same words about the parent.
+		// The pipeline adds the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
 	return problem.WithPlace(p.Kind, "child "+child.Short(), err)

@@ -20,15 +20,10 @@ import (
 
 const toolPrefix = "vacant__"
 
-// messageSchema describes the argument of the tools that ask vacants.
 const messageSchema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
-// VacantTools returns a tool for each vacant of this host that the agent of asker may ask now. It
-// omits the other vacants in asked. The returned context counts the calls of the tools, and the
-// calls that they cause, as delegations.
-//
-// The asker signs each question as its next call to the vacant, which answers like any other call.
-// Config.Guard decides which vacants the asker may reach.
+// VacantTools returns a tool for each asked vacant that the agent of asker may ask now. In the
+// returned context, the calls of the tools count as delegations.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
 	ctx, w := extendDelegationPath(ctx, asker)
 	toolRun := &run{Runner: r, host: host{v, c}, path: w, question: substrate.Request{Vacant: asker}}
@@ -43,8 +38,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 			continue
 		}
 		if err := toolRun.checkReach(ctx, &callee); err != nil {
-			// A failure of this host ends the call. Other errors are refusals, which only omit the
-			// tool.
+			// A failure of this host ends the call. A refusal only omits the tool.
 			if problem.AsError(err).Kind.Forms().HTTPStatus >= http.StatusInternalServerError {
 				return ctx, loop.Offer{}, err
 			}

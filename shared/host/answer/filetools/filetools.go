@@ -1,9 +1,8 @@
 // Package filetools gives the agents of dispatched tasks tools for the files in a workspace.
 //
-// A tool uses only the workspace of its task, and reads only folders that its agent may read. A
-// write replaces only a version of a file that the agent has read or written, so that concurrent
-// changes are not lost. It commits only if its task has not ended and no other task has an enforced
-// lock on the path. The gate in package loop decides which tools an agent may call.
+// A tool reads only folders that its agent may read. A write replaces only a version of a file that
+// the agent knows, so that concurrent changes are not lost. It commits only if its task has not
+// ended and no other task has an enforced lock on the path.
 package filetools
 
 import (
@@ -31,8 +30,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxWriteTries limits the attempts of a write that fails because the file or a lock has changed
-// concurrently.
 const maxWriteTries = 32
 
 // Config configures Tools. If Files is nil, the host has no workspaces.
@@ -49,7 +46,7 @@ type session struct {
 	turn         *task.WorkerTurn
 	workspaceRef workspace.Ref
 	folders      []string // folders that the agent may read; if empty, all
-	knownHashes  sync.Map // hashes of the versions that the agent knows, keyed by path
+	knownHashes  sync.Map // versions that the agent knows, keyed by path
 }
 
 // Tools returns the tools of an agent. w must have files.
@@ -70,8 +67,8 @@ func (c *Config) Tools(w *task.WorkerTurn, a *definition.Agent) []loop.Tool {
 	}
 }
 
-// newTool returns a tool that decodes its arguments strictly. It rejects duplicate members, because
-// the gate and the tool could otherwise see different paths.
+// newTool returns a tool that rejects duplicate members in its arguments, because the gate and the
+// tool could otherwise see different paths.
 func newTool[In any](name, description string, run func(context.Context, In) (string, error)) loop.Tool {
 	schema, err := jsonschema.For[In](nil)
 	encoded, encodeErr := json.Marshal(schema)
@@ -138,8 +135,8 @@ func (s *session) logBlocked(path, reason string) {
 	s.turn.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
-// redactCandidate matches the parts of a text that redact checks. Each name in a path is checked
-// separately, because a long path would look like a secret. Ids of tasks are retained.
+// redactCandidate matches the names that redact checks separately, because a long path would look
+// like a secret. Ids of tasks are retained.
 var redactCandidate = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {
@@ -151,9 +148,8 @@ func redact(text string) string {
 	})
 }
 
-// saveFile replaces the text of a file by the result of change, and logs the write or the reason
-// why the write was blocked. It retries if a lock has changed concurrently. If isEdit is true, it
-// also retries if the file has changed concurrently.
+// saveFile replaces the text of a file by the result of change. It retries if a lock or, in an
+// edit, the file has changed concurrently.
 func (s *session) saveFile(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
 	f, err := s.trySaveFile(ctx, name, isEdit, change)
 	for try := 1; try < maxWriteTries && (locks.IsLockChange(err) || isEdit && problem.Is(err, problem.PreconditionFailed)); try++ {

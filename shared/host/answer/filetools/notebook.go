@@ -32,8 +32,8 @@ func (s *session) editNotebook(ctx context.Context, in notebookEdit) (string, er
 	return s.saveFile(ctx, in.Path, true, in.editCells)
 }
 
-// editCells edits a Jupyter notebook and preserves the members that it does not edit. Its errors
-// must not contain contents of the file, because they are logged.
+// editCells edits a Jupyter notebook and preserves other members. Its errors must not contain
+// contents of the file, because they are logged.
 func (in *notebookEdit) editCells(text string) (string, error) {
 	var notebookMembers map[string]any
 	var notebook struct {

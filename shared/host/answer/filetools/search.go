@@ -21,7 +21,7 @@ import (
 
 // Limits of an answer. A tool that reaches a limit reports how to continue.
 const (
-	maxAnswerBytes     = 60 << 10  // bytes
+	maxAnswerBytes     = 60 << 10
 	maxReadLines       = 2000      // per call of Read
 	maxGrepHits        = 100       // per call of Grep
 	maxListEntries     = 500       // per call of Glob or LS
@@ -81,20 +81,17 @@ func (q *scope) check(pattern string) (err error) {
 		q.Folder = ""
 		return nil
 	}
-	// The folder ends with a slash, unless it is "" for the workspace.
 	q.Folder, err = filePath(q.Folder)
 	q.Folder += "/"
 	return err
 }
 
-// wildcards translates the wildcards of a quoted pattern. alternatives matches its braces.
 var (
 	wildcards    = strings.NewReplacer(`\*\*/`, "(?:.*/)?", `\*\*`, ".*", `\*`, "[^/]*", `\?`, "[^/]", `\{`, "(?:", `\}`, ")")
 	alternatives = regexp.MustCompile(`\\\{.*?\\\}`)
 )
 
-// compileGlob returns a regular expression for the paths that match a pattern. * and ? match within
-// a name, ** also matches slashes, and {a,b} matches alternatives. A pattern without a slash
+// compileGlob translates a pattern to a regular expression for paths. A pattern without a slash
 // matches the last name of a path.
 func compileGlob(pattern string) (*regexp.Regexp, error) {
 	quoted := regexp.QuoteMeta(strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/"))

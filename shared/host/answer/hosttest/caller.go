@@ -14,8 +14,7 @@ import (
 // Caller signs calls to the demo vacant, one per second of the host's clock.
 type Caller struct {
 	*Fixture
-	Key *identity.Key
-	// ContextID is the context id of the next calls. It may be nil.
+	Key       *identity.Key
 	ContextID *string
 
 	seq  int64
@@ -44,8 +43,8 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	return e
 }
 
-// Call sends the next call. It requires that the call is answered, unless its text is "fail" or
-// responses cannot be written.
+// Call sends the next call. It requires an answer, unless the text is "fail" or responses cannot be
+// written.
 func (c *Caller) Call(text string) call.Outcome {
 	c.Helper()
 	c.last = c.sign(c.seq+1, c.prev, text)
@@ -57,7 +56,6 @@ func (c *Caller) Call(text string) call.Outcome {
 	return out
 }
 
-// Sign returns the next call without sending it.
 func (c *Caller) Sign(text string) *envelope.Envelope { return c.sign(c.seq+1, c.prev, text) }
 
 func (c *Caller) Last() *envelope.Envelope { return c.last }
@@ -93,10 +91,8 @@ func Story(t testing.TB, st Store) *Caller {
 	return New(t, st).Story()
 }
 
-// Story fills a host with rows of all kinds: several epochs (a reset begins an epoch), voids (rows
-// of calls without an answer), a late void, a call that an epoch closed, a reset of a new pair,
-// texts whose key is destroyed, and vacants that were paused, moved and closed. It returns the
-// caller with the longest history, whose requests and responses are:
+// Story fills a host with rows of all kinds. It returns the caller with the longest history, whose
+// requests and responses are:
 //
 //	1-3 hello, 4 fail, 5 hello again (the key of their texts is destroyed),
 //	6 hello tomorrow, 7 late, 8 after it, 9 reset, 10 epoch one, 11 closed,
@@ -115,7 +111,6 @@ func (h *Fixture) Story() *Caller {
 	b.Reset()
 	b.Call("first of a fresh pair")
 
-	// The texts of this day are destroyed before later texts are written.
 	h.Time = h.Time.Add(72 * time.Hour)
 	h.Must(h.Texts.Warm(h.Ctx))
 	if n, err := h.Texts.Sweep(h.Ctx); n != 1 || err != nil {
@@ -140,7 +135,6 @@ func (h *Fixture) Story() *Caller {
 }
 
 func (h *Fixture) changeVacants() {
-	// The vacants are paused, resumed, moved to another URL and closed.
 	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
 	h.Must(err)
 	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)

@@ -1,6 +1,4 @@
-// Package hosttest provides a complete host for tests of packages that read a host's data. The host
-// has real vacants, a real pipeline and text keys, a clock that tests control, and a switch that
-// makes responses fail. Story writes rows of all kinds.
+// Package hosttest provides a complete host for tests of packages that read a host's data.
 package hosttest
 
 import (
@@ -37,7 +35,6 @@ type Store interface {
 const Retention = 24 * time.Hour
 
 // Fixture is a host with a vacant named demo, which echoes its input and fails on the text "fail".
-// It is not safe for concurrent use.
 type Fixture struct {
 	testing.TB
 	Ctx     context.Context // not the test's context, because cleanup also needs it
@@ -49,7 +46,7 @@ type Fixture struct {
 	Host    *call.Host
 	Demo    vacants.Record
 
-	dropsResponses bool // responses cannot be written, as after a crash
+	dropsResponses bool
 }
 
 func New(t testing.TB, st Store) *Fixture {
@@ -86,8 +83,7 @@ func (h *Fixture) OpenHost(url string) {
 	})
 }
 
-// NewVacants returns a directory with its registry over s. All endpoints are reachable. It sets
-// Records, Registry and Rand of c.
+// NewVacants sets Records, Registry and Rand of c.
 func NewVacants(t testing.TB, s store.Store, now func() time.Time, url string, c vacants.Config) *vacants.Directory {
 	t.Helper()
 	records, err := vacants.NewRecords(s, now, url)
@@ -109,8 +105,7 @@ func (h *Fixture) Must(err error) {
 	}
 }
 
-// lossyStore is the pipeline's store. It drops responses while Fixture.dropsResponses is
-// set.
+// lossyStore drops responses while Fixture.dropsResponses is set.
 type lossyStore struct {
 	store.Store
 	fixture *Fixture
@@ -123,7 +118,6 @@ func (p lossyStore) Commit(ctx context.Context, writes ...store.Write) error {
 	return p.Store.Commit(ctx, writes...)
 }
 
-// failingDirectory is a directory whose vacants fail on the text "fail".
 type failingDirectory struct{ *answer.Answerer }
 
 func (f failingDirectory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
@@ -138,7 +132,6 @@ func (f failingDirectory) Vacant(ctx context.Context, id identity.ID, fresh bool
 	return v, ok, err
 }
 
-// OpenBilling opens accounts, so that the host's calls may have prices.
 func (h *Fixture) OpenBilling() *billing.Billing {
 	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.HostID})
 	h.Host.Ledger = b

@@ -1,6 +1,5 @@
-// Package paykeys stores the keys of the payment provider: the key for its API, and the key that
-// signs its webhooks. The keys are encrypted with a context that only this package uses, so that
-// other parts of a host cannot decrypt them.
+// Package paykeys stores the API key and the webhook key of the payment provider. Other parts of a
+// host cannot decrypt them, because their encryption context is used only here.
 package paykeys
 
 import (
@@ -20,15 +19,13 @@ import (
 )
 
 const (
-	StripeAPIKey     = "stripe"         // secret or restricted API key
-	StripeWebhookKey = "stripe-webhook" // key that signs webhooks
+	StripeAPIKey     = "stripe"
+	StripeWebhookKey = "stripe-webhook"
 )
 
-// SignatureHeader is the HTTP header with the signature of a webhook, in the form t=SECONDS,v1=HEX.
 const SignatureHeader = "Stripe-Signature"
 
-// stripeHost is the host to which the API key is sent. For tests, the key's settings may name
-// another host.
+// stripeHost receives the API key unless the key's settings name another host.
 const stripeHost = "api.stripe.com"
 
 var validPrefixes = map[string][]string{
@@ -36,7 +33,6 @@ var validPrefixes = map[string][]string{
 	StripeWebhookKey: {"whsec_"},
 }
 
-// KeyDocs contains the keys.
 var KeyDocs = kind.Docs()
 
 var kind = secrets.Kind{
@@ -61,11 +57,10 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *
 
 func IsLive(key string) bool { return strings.Contains(key, "_live_") }
 
-// Config contains the dependencies of a payment provider.
 type Config struct {
 	Keys    *secrets.Secrets
 	Client  *outbound.Client
 	HostID  func(context.Context) (identity.ID, error)
-	BaseURL func(context.Context) (string, error) // URL to which payers return after a payment
+	BaseURL func(context.Context) (string, error) // URL to which payers return
 	Now     func() time.Time
 }

@@ -1,9 +1,8 @@
 // Package stripe accepts payments with Stripe. It creates Checkout pages and handles Stripe's
-// webhooks about payments.
+// webhooks.
 //
 // An account is credited only by a webhook that Stripe signed with the host's own key and that
-// contains this host's id. Keys are sent only to the host to which they are bound. Stripe's error
-// messages are logged but not shown to the payer.
+// contains this host's id. Keys are sent only to the host to which they are bound.
 package stripe
 
 import (
@@ -31,25 +30,19 @@ import (
 )
 
 const (
-	// maxClockSkew is the maximum difference between the time of a webhook's signature and the host's
-	// clock.
-	maxClockSkew = 300 * time.Second
-	// requestTimeout limits a request to Stripe.
+	maxClockSkew   = 300 * time.Second
 	requestTimeout = 15 * time.Second
 	currency       = "usd"
-	// metaHost and metaAccount are metadata members of a payment. Payers can set some other members of
-	// a payment, but not the metadata.
+	// metaHost and metaAccount are metadata members, which payers cannot set.
 	metaHost    = "vacancy_host"
 	metaAccount = "vacancy_account"
 )
 
-// Payments accepts payments with Stripe.
 type Payments struct{ paykeys.Config }
 
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// loadKeys returns the API key and the webhook key. It fails unless both are set, because without a
-// webhook a payment would not be credited.
+// loadKeys requires both keys, because without a webhook a payment would not be credited.
 func (p *Payments) loadKeys(ctx context.Context) (apiKey, webhookKey string, err error) {
 	webhookKey, err = p.Keys.Use(ctx, "", paykeys.StripeWebhookKey)
 	if err == nil {
@@ -101,28 +94,26 @@ func (p *Payments) newClient(apiKey, host string) *api.Client {
 	return api.NewClient(apiKey, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
 		HTTPClient: p.Client.ForActor(outbound.HostActor(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
-		// The library must not retry, because its pauses ignore the context. Payers can retry.
+		// The library must not retry, because its pauses ignore the context.
 		MaxNetworkRetries: api.Int64(0),
 		EnableTelemetry:   api.Bool(false),
 	})}))
 }
 
-// newSessionParams returns the parameters of a payment page. The metadata is set on both the page
-// and the payment, so that the operator sees the metadata with the payment in Stripe.
+// newSessionParams also sets the metadata on the payment, so that Stripe shows it to the operator.
 func newSessionParams(self identity.ID, baseURL, account string, amount money.Amount, idempotencyKey string) *api.CheckoutSessionCreateParams {
 	meta := map[string]string{metaHost: self.String(), metaAccount: account}
 	returnURL := strings.TrimRight(baseURL, "/") + billing.CheckoutPath
 	s := &api.CheckoutSessionCreateParams{
 		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &returnURL, CancelURL: api.String(returnURL + "?cancelled=true"), Metadata: meta,
-		// The payer must pay in the currency of accounts.
-		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)},
+		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)}, // no other currency
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: meta},
 		LineItems: []*api.CheckoutSessionCreateLineItemParams{{Quantity: api.Int64(1), PriceData: &api.CheckoutSessionCreateLineItemPriceDataParams{
 			Currency: api.String(currency), UnitAmount: api.Int64(int64(amount / billing.Cent)),
 			ProductData: &api.CheckoutSessionCreateLineItemPriceDataProductDataParams{Name: api.String("Credit for account " + account[:min(len(account), 12)])},
 		}}},
 	}
-	// This value replaces the library's value, which contains the name and the kernel of this machine.
+	// The library's value would contain the name and the kernel of this machine.
 	s.Headers = http.Header{"X-Stripe-Client-User-Agent": {"{}"}}
 	if idempotencyKey != "" {
 		sum := sha256.Sum256([]byte(account + "\x1f" + idempotencyKey))
@@ -131,8 +122,7 @@ func newSessionParams(self identity.ID, baseURL, account string, amount money.Am
 	return s
 }
 
-// payerError returns the error for the payer after a failure of the API. It hides the key, which
-// Stripe's answer may contain.
+// payerError hides the key, which Stripe's answer may contain.
 func payerError(err error, apiKey string) error {
 	var apiErr *api.Error
 	if errors.As(err, &apiErr) {
@@ -158,8 +148,7 @@ func (p *Payments) ParseEvent(ctx context.Context, signature string, body []byte
 	if err := p.checkSignatureTime(signature); err != nil {
 		return out, err
 	}
-	// checkSignatureTime has checked the time. The API version does not matter, because the parsed
-	// members are the same in all versions.
+	// checkSignatureTime has checked the time. The parsed members are the same in all API versions.
 	e, err := webhook.ConstructEventWithOptions(body, signature, webhookKey, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
@@ -185,9 +174,8 @@ func (p *Payments) ParseEvent(ctx context.Context, signature string, body []byte
 	return out, nil
 }
 
-// checkSignatureTime returns an error unless the time of a signature, which is signed together with
-// the body, differs from the host's clock by at most maxClockSkew. It rejects a header with two
-// times, because the library could verify the signature with the other time.
+// checkSignatureTime returns an error unless the time of a signature is recent. It rejects a header
+// with two times, because the library could verify the signature with the other time.
 func (p *Payments) checkSignatureTime(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")
@@ -254,8 +242,7 @@ func parseRefund(raw json.RawMessage) (out billing.Event, err error) {
 	if r.ID == "" {
 		return out, problem.Invalid("data.object.id", "an id", "none")
 	}
-	// A refund may fail after it has succeeded. The states failed and canceled are final. In every
-	// other state, the payer has received or will receive the money.
+	// A refund may fail after it has succeeded. In all other states, the payer gets the money.
 	failed := r.Status == api.RefundStatusFailed || r.Status == api.RefundStatusCanceled
 	amount, err := parseCents("amount", r.Currency, r.Amount)
 	return billing.Event{PaymentID: r.PaymentIntent.ID, RefundID: r.ID, RefundReport: billing.Refund{Amount: amount, Failed: failed}}, err

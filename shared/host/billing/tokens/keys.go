@@ -24,39 +24,33 @@ import (
 )
 
 const (
-	// refreshAge is the age at which keys are refreshed.
 	refreshAge = 10 * time.Minute
 	// maxKeyAge limits the age of keys that are used while the issuer does not answer.
 	maxKeyAge = time.Hour
-	// fetchInterval is the minimum time between two fetches of an issuer's keys by a process.
+	// fetchInterval is the minimum time between two fetches of an issuer's keys.
 	fetchInterval = 30 * time.Second
-	// fetchTimeout limits a fetch, which reads two documents.
-	fetchTimeout = 5 * time.Second
+	fetchTimeout  = 5 * time.Second
 )
 
-// Limits of the data that an issuer sends.
 const (
 	maxReplyBytes = 256 << 10
 	maxKeys       = 100
 	minRSABits    = 2048
 )
 
-// keySet caches the keys of an issuer.
 type keySet struct {
 	mu            sync.Mutex // not held during a fetch
 	keys          []key
 	fetchedAt     time.Time // start of the fetch of keys
 	lastTry       time.Time // start of the last fetch, even if it failed
-	metadataError string    // error in the issuer's metadata, or ""
-	// fetchDone is closed when the current fetch ends. If no fetch is running, fetchDone is nil.
-	fetchDone chan struct{}
+	metadataError string
+	fetchDone     chan struct{}
 }
 
-// key is a key that verifies signatures.
 type key struct {
 	id     string
-	alg    string // only algorithm of the key, or "" if every suitable one is allowed
-	public any    // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
+	alg    string
+	public any // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
 }
 
 func (k *key) canVerify(alg jose.SignatureAlgorithm) bool {
@@ -72,21 +66,21 @@ func (k *key) canVerify(alg jose.SignatureAlgorithm) bool {
 	return alg == jose.EdDSA
 }
 
-// verify checks the signature of a token. If the cached keys do not verify it, verify refreshes
-// them, because an issuer's new key may have no kid or the kid of the old key.
+// verify refreshes the cached keys if they do not verify the token, because an issuer's new key may
+// have no kid or the kid of the old key.
 func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issuer, h header) error {
 	sig, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return rejectToken("the token is not a signed JWT")
 	}
-	var rejectedKeysFetchedAt time.Time // time at which the keys that did not verify the token were fetched
+	var rejectedKeysFetchedAt time.Time
 	for range 2 {
 		keys, fetchedAt, err := c.loadKeys(ctx, issuer, h, rejectedKeysFetchedAt)
 		if err != nil {
 			return err
 		}
 		if fetchedAt.Equal(rejectedKeysFetchedAt) {
-			break // the keys were not refreshed
+			break
 		}
 		for _, k := range keys {
 			if _, err := sig.Verify(k.public); err == nil {
@@ -98,22 +92,20 @@ func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issu
 	return rejectToken("the signature of the token does not verify with the key of %s", issuer.URL)
 }
 
-// loadKeys returns the keys of an issuer that may have signed a token with header h, and the time
-// of their fetch. If h has no kid, exactly one key must be suitable. rejectedKeysFetchedAt is the
-// fetch time of keys that did not verify the token, or zero. If the cached keys are from this
-// fetch, loadKeys fetches them again, at most once per fetchInterval. While a fetch is running,
-// loadKeys returns cached keys that are younger than maxKeyAge and were not rejected.
+// loadKeys returns the keys that may have signed a token with header h, and the time of their
+// fetch. If the cached keys were rejected, it fetches the keys again, at most once per
+// fetchInterval.
 func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header, rejectedKeysFetchedAt time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
 	s := c.sets[issuer.URL]
-	if s == nil { // the number of sets is small, because the operator adds issuers
+	if s == nil {
 		s = &keySet{}
 		c.sets[issuer.URL] = s
 	}
 	c.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var err error // error of this request's fetch
+	var err error
 	for {
 		// Round removes the monotonic time, because AWS Lambda may stop the monotonic clock between
 		// two requests.
@@ -149,7 +141,7 @@ func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header
 			return nil, s.fetchedAt, err
 		case s.metadataError != "":
 			return nil, s.fetchedAt, rejectToken("the host cannot use the issuer: %s", s.metadataError)
-		// The keys are too old, or the last fetch failed, so the issuer may have published a newer key.
+		// The issuer may have published a newer key.
 		case age >= maxKeyAge, s.lastTry.After(s.fetchedAt):
 			return nil, s.fetchedAt, unreachableError(issuer.URL, nil)
 		case h.kid == "":
@@ -187,8 +179,7 @@ func (c *Checker) refresh(ctx context.Context, issuer *billing.Issuer, s *keySet
 	keys, err := func() ([]key, error) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
-		// The fetch continues if the sender of this request hangs up. Otherwise, this sender could
-		// prevent the fetch for all requests.
+		// If the sender of this request hangs up, other requests still need the keys.
 		end := time.Now().Add(fetchTimeout)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 			end = deadline
@@ -208,8 +199,6 @@ func (c *Checker) refresh(ctx context.Context, issuer *billing.Issuer, s *keySet
 	return nil
 }
 
-// fetchKeys returns the keys that an issuer publishes. If the issuer's metadata is not suitable for
-// the host, the error is Malformed.
 func (c *Checker) fetchKeys(ctx context.Context, issuer *billing.Issuer) (keys []key, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -227,7 +216,6 @@ func (c *Checker) fetchKeys(ctx context.Context, issuer *billing.Issuer) (keys [
 		return nil, problem.New(problem.TooLarge, "%s: expected at most %d keys, got %d", keysURL, maxKeys, len(set.Keys))
 	}
 	for _, raw := range set.Keys {
-		// Encryption keys, keys of other types, and keys that cannot be parsed are ignored.
 		if k, err := parseKey(raw); err == nil {
 			keys = append(keys, k)
 		}
@@ -274,9 +262,8 @@ func isSameOrigin(a, b string) bool {
 	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// actorFor returns the actor for a request to a URL of an issuer. If the URL has the origin of the
-// issuer, which the operator added, the actor is the operator. Otherwise the issuer chose the URL,
-// and the actor is a stranger.
+// actorFor returns the operator as the actor only for the origin that the operator added. Other
+// URLs were chosen by the issuer, which is a stranger.
 func actorFor(issuer *billing.Issuer, rawURL string) outbound.Actor {
 	if !isSameOrigin(issuer.URL, rawURL) {
 		return outbound.HostActor(outbound.Stranger)

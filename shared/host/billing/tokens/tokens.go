@@ -1,23 +1,13 @@
 // Package tokens checks tokens of issuers that the operator added, such as company logins and other
 // providers of OpenID Connect or OAuth 2.
 //
-// A token is accepted if it meets these rules:
+// A token is accepted if a key in the issuer's key set verifies its signature, its audience is the
+// called URL or one that the operator set, and its times are valid. It must match exactly one of
+// the accounts that accept tokens from the issuer. The keys in its header are ignored, and the host
+// sends no requests to other issuers.
 //
-//   - It is a JWT in three parts with at most 8 KiB, signed with RS256, PS256, ES256 or EdDSA. Keys
-//     in its header (jku, jwk, x5u, x5c) are ignored, and extensions (crit) are rejected.
-//   - Its iss claim is the exact URL of an issuer that the operator added. The host sends no
-//     requests to other issuers.
-//   - A key in the issuer's key set, which package outbound fetches, verifies the signature.
-//   - aud contains an audience that the operator set, or the called URL. exp is in the future, and
-//     nbf and iat are not, with a tolerance of one minute.
-//   - Its audience and the required claims match exactly one of the accounts that accept tokens
-//     from the issuer. Its subject claim is a string of 1 to 255 bytes.
-//
-// Every other token is rejected with Unauthorized. If the issuer's keys cannot be read, the error
-// is Unavailable, because the token may be valid. A token has the scopes of its issuer. If the
-// token has a scope or scp claim, it has only those scopes of the issuer that the claims contain.
-//
-// Errors never contain a token. They name the issuer and the wrong claim.
+// Other tokens are rejected with Unauthorized. If the issuer's keys cannot be read, the error is
+// Unavailable, because the token may be valid. Errors never contain a token.
 package tokens
 
 import (
@@ -48,11 +38,10 @@ const (
 	leeway          = time.Minute
 )
 
-// algorithms lists the accepted signature algorithms.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// tokenTypes lists the accepted values of typ in lower case. A token of another type has a
-// different purpose, for example a logout.
+// tokenTypes lists the accepted values of typ. A token of another type has a different purpose, for
+// example a logout.
 var tokenTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 // Checker checks tokens. It is safe for concurrent use.
@@ -60,7 +49,7 @@ type Checker struct {
 	billing.TokenCheckerConfig
 
 	mu   sync.Mutex
-	sets map[string]*keySet // key sets by issuer
+	sets map[string]*keySet
 }
 
 func New(c billing.TokenCheckerConfig) *Checker {
@@ -71,7 +60,6 @@ func NewForBilling(c billing.TokenCheckerConfig) billing.TokenChecker { return N
 
 func (c *Checker) LooksLikeToken(secret string) bool { return strings.Count(secret, ".") == 2 }
 
-// Check verifies a token that was sent with request r and returns the token's subject.
 func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (billing.Subject, error) {
 	return c.check(ctx, token, func() ([]string, error) { return c.Resources(r) })
 }
@@ -146,7 +134,6 @@ func (c *claims) grantedScopes(issuerScopes []billing.Scope) (granted []billing.
 	return granted
 }
 
-// SubjectID returns the id of an issuer's subject in rows and owners.
 func SubjectID(issuer, subject string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "vacancy subject v1\x1f%d\x1f%s\x1f%s", len(issuer), issuer, subject))
 	return hex.EncodeToString(sum[:call.SubjectSize])
@@ -156,13 +143,11 @@ func rejectToken(format string, args ...any) error {
 	return problem.New(problem.Unauthorized, "Authorization: "+format, args...)
 }
 
-// header contains the members of a token's header that the checks use.
 type header struct {
 	alg jose.SignatureAlgorithm
 	kid string
 }
 
-// claims contains the claims of a token.
 type claims struct {
 	issuer string
 	times  map[string]float64  // exp, nbf and iat in seconds since 1970
@@ -194,7 +179,7 @@ func parseUnverified(token string) (h header, c claims, err error) {
 			typ, err = d.String()
 		case "crit":
 			return problem.Invalid("crit", "none, because this host knows no extensions", "some")
-		default: // also jku, jwk, x5u and x5c, because only the issuer's keys are used
+		default: // including jku, jwk, x5u and x5c, because only the issuer's keys are used
 			err = d.Skip()
 		}
 		return err
@@ -279,8 +264,8 @@ func formatTime(seconds float64) string {
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
-// isWithinResource reports whether an audience is equal to a resource, except for a final slash, or
-// is a URL below a resource that ends with a slash.
+// isWithinResource reports whether an audience is a resource, or a URL below a resource that ends
+// with a slash.
 func isWithinResource(aud, resource string) bool {
 	base, allowsSubpaths := strings.CutSuffix(resource, "/")
 	subpath, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
@@ -290,14 +275,13 @@ func isWithinResource(aud, resource string) bool {
 	return allowsSubpaths && subpath[0] == '/' && len(subpath) > 1 && path.Clean(subpath) == subpath && !strings.ContainsAny(subpath, "?#%")
 }
 
-// checkMatch returns an error unless the token's audience and claims match an account's issuer.
 func (c *claims) checkMatch(issuer *billing.Issuer, calledURLs []string) error {
 	isAccepted := func(aud string) bool {
 		return slices.Contains(issuer.Audiences, aud) || slices.ContainsFunc(calledURLs, func(resource string) bool { return isWithinResource(aud, resource) })
 	}
 	if !slices.ContainsFunc(c.values["aud"], isAccepted) {
 		want := issuer.Audiences
-		if len(calledURLs) > 0 { // calledURLs[1:] are other spellings of the same URL
+		if len(calledURLs) > 0 { // the others are spellings of the same URL
 			want = append([]string{strings.TrimSuffix(calledURLs[0], "/")}, want...)
 		}
 		return rejectToken("the token is for another audience: expected %s in aud", strings.Join(want, " or "))

@@ -35,7 +35,6 @@ func failWithError(context.Context, *call.Host, envelope.Envelope) (envelope.Mes
 	return envelope.Message{}, errors.New("the behaviour's own error")
 }
 
-// wantFailedCall sends a call that must fail with kind, resends it, and sends the next call.
 func (s *scene) wantFailedCall(text string, kind problem.Kind) {
 	s.t.Helper()
 	e := s.signCall(nil, text)
@@ -55,8 +54,8 @@ func (s *scene) wantFailedCall(text string, kind problem.Kind) {
 	s.wantRuns(e, 1)
 }
 
-// testCauseInVoid sends a call whose behaviour fails with an AgentError. The caller must receive
-// only the problem kind, and the void must contain the agent's response.
+// testCauseInVoid checks that the caller receives only the problem kind, and the void contains the
+// agent's response.
 func testCauseInVoid(s *scene) {
 	s.setBehaviour("refuses", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 		return envelope.Message{}, &call.AgentError{Status: 503, Body: "own error: out of memory", Err: problem.New(problem.SubstrateUnavailable, "status: expected 200, got 503")}
@@ -157,7 +156,6 @@ func testUnsignableAnswer(s *scene) {
 	s.wantFailedCall("last", problem.BehaviourFailed)
 }
 
-// failingSigner is a signer that returns the vacant's id, but fails to sign.
 type failingSigner struct{ identity.Signer }
 
 func (failingSigner) Sign(context.Context, []byte) ([]byte, error) {

@@ -56,9 +56,8 @@ func readAll[R any](ctx context.Context, st store.Store, stream store.Stream, de
 	}
 }
 
-// CheckStreams reads both streams of a pair and checks positions, epochs, floors, sequence numbers,
-// prev links and decisions. If keys is not nil, CheckStreams also checks hashes and signatures. It
-// returns all violations.
+// CheckStreams returns all violations in the streams of a pair. If keys is not nil, it also checks
+// hashes and signatures.
 func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call.Texts) []error {
 	s, err := ReadStreams(ctx, st, pair)
 	if err != nil {
@@ -71,8 +70,8 @@ func CheckStreams(ctx context.Context, st store.Store, pair call.Pair, keys call
 	return violations
 }
 
-// Check returns all violations that the rows show without their texts. The prefixes I1 to I5 of the
-// errors are the numbers of the model's invariants.
+// Check returns all violations that do not concern the texts. The prefixes I1 to I5 are the numbers
+// of the model's invariants.
 func (s *Streams) Check() []error {
 	c := checker{}
 	positions := map[identity.Hash]uint64{}
@@ -169,8 +168,7 @@ func (c *checker) checkResponse(previous, r *call.ResponseRow) {
 	}
 }
 
-// verifySignatures decrypts the texts, rebuilds the envelopes and checks their hashes and
-// signatures. It skips a text whose key is destroyed, because that is not a violation.
+// verifySignatures skips a text whose key is destroyed, because that is not a violation.
 func (s *Streams) verifySignatures(ctx context.Context, keys call.Texts) []error {
 	c := checker{}
 	for i := range s.Requests {

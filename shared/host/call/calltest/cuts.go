@@ -28,7 +28,6 @@ var cutTests = []contractTest{
 	{"a reset waits for a call whose answer is streamed", testResetAwaitsStreamedAnswer},
 }
 
-// partialAnswer returns the pieces of an answer that were read before the cut.
 func (s *scene) partialAnswer() call.PartialAnswer {
 	return call.PartialAnswer{Text: "re s", Usage: &call.Usage{InputTokens: 1, OutputTokens: 1, UnreportedTurns: 1}, StartedAt: s.clock.NowFunc(0)()}
 }
@@ -70,7 +69,6 @@ func testCutWins(s *scene) {
 	}
 }
 
-// answerToTokenLimit returns an answer that ends at its model's token limit.
 func answerToTokenLimit(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	call.RecordCutReason(ctx, call.CutLength)
 	return envelope.Message{Parts: []string{"re s"}}, nil

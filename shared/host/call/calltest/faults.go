@@ -20,25 +20,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scenario is one request with all store calls that it makes. testFaults makes each of these calls
-// fail with each of the faults.
+// scenario is one request with the store calls that it makes.
 type scenario struct {
-	name string
-	// storeCalls are the sorted names of the store calls.
+	name       string
 	storeCalls []string
-	// prepare brings the scene to the state before the request and returns the request, which is
-	// sent to host A.
+	// prepare prepares the scene and returns the request to host A.
 	prepare func(s *scene) *envelope.Envelope
-	// wantKind is the kind of the expected problem without a fault, or zero for status 200.
+	// wantKind is the expected problem without a fault, or zero.
 	wantKind  problem.Kind
 	wantState call.State
-	// retriesRevocations is set if the host reads revocations concurrently with the accept, and
-	// retries a failed read.
+	// retriesRevocations is set if the host retries a failed read of revocations.
 	retriesRevocations bool
 }
 
-// scenarios covers every store call of the pipeline. The test fails if a scenario makes a store
-// call that it does not list.
+// scenarios covers every store call of the pipeline.
 var scenarios = []scenario{
 	{
 		name: "a cold call",
@@ -176,14 +171,11 @@ var scenarios = []scenario{
 
 // fault is one way in which a store call fails.
 type fault struct {
-	name  string
-	steps func(late *Delayed) []Step
-	// succeedsOnRetry is set if a retry of the store call succeeds.
+	name            string
+	steps           func(late *Delayed) []Step
 	succeedsOnRetry bool
-	// isUnnoticed is set if the caller does not notice the fault.
-	isUnnoticed bool
-	// applyPhase is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or
-	// after (2) the request is resent.
+	isUnnoticed     bool
+	// applyPhase is 1 or 2 if a delayed write is applied before or after the request is resent.
 	applyPhase int
 }
 
@@ -223,10 +215,9 @@ func delayedSteps(d *Delayed) []Step { return append([]Step{d.Step}, Repeat(Lose
 
 func isRetriedCommit(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
-// testFaults makes every store call of a request fail in every way. The request must get 503 or its
-// normal outcome, and a fault must never cause 409. No behaviour may run twice, and the rows must
-// be valid. A resend must get the stored reply or a definite refusal, and the next request must
-// succeed.
+// testFaults makes every store call of a request fail in every way. A fault must never cause 409,
+// run a behaviour twice or damage the rows. A resend must get the stored reply or a definite
+// refusal.
 func testFaults(t *testing.T, openStore func(t *testing.T) store.Store, inSample func(n int) bool) {
 	inner := openStore(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
@@ -287,16 +278,14 @@ func (s *scene) useRealTextKeys() {
 	s.opener = textkeys.New(s.store, s.vault, s.clock.NowFunc(0), rand.Reader, 0)
 }
 
-// readRevoked reads a document, as a host does to check keys, and reports all keys as valid.
+// readRevoked reads a document and reports all keys as valid.
 func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	_, err := s.store.Doc(ctx, store.Key{Partition: "revoked", Sort: "#all"})
 	return make([]bool, len(ids)), err
 }
 
-// warmTextKey loads the day's key into host A's memory.
 func (s *scene) warmTextKey() error { return s.hostA.Texts.Warm(s.ctx) }
 
-// sendOrReset calls Reset if e is a reset, and Send otherwise.
 func (s *scene) sendOrReset(h *call.Host, e *envelope.Envelope, timeout time.Duration) call.Outcome {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
@@ -345,8 +334,7 @@ func (f fault) test(s *scene, sc scenario, e *envelope.Envelope, name string, n 
 	})
 }
 
-// resendUntilKnown resends e until its outcome is known, as a caller would, and then sends the next
-// call. afterResend runs after the first resend.
+// resendUntilKnown resends e until its outcome is known, and then sends the next call.
 func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, afterResend func()) {
 	s.t.Helper()
 	if e.IsReset() {

@@ -11,8 +11,7 @@ import (
 )
 
 // modelDefectTests covers the defects (holes) that model checking found in the first draft of the
-// design. Each test runs a trace that would violate the contract without the rule in the test's
-// name.
+// design.
 var modelDefectTests = []contractTest{
 	{"Hole01_an answer write of unknown outcome is retried at its own position", testHole01},
 	{"Hole01_an accept of unknown outcome is retried at its own position", testHole01Accept},
@@ -96,8 +95,7 @@ func testHole02AnswerFirst(s *scene) {
 	s.wantRows("call | answer 1")
 }
 
-// The host that voids the request has read an empty response stream, and other requests have been
-// answered since then.
+// The host that voids the request has read the response stream before another answer was written.
 func testHole02Between(s *scene) {
 	first := s.signCall(nil, "slow")
 	pending := s.startCall(s.hostA, first)

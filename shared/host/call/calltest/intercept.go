@@ -11,15 +11,13 @@ import (
 type Op struct {
 	// Name is the method and its subject: "Tip req", "Rows rsp", "Doc textkey", "Commit req",
 	// "Commit balance". A commit is named after its first write.
-	Name string
-	// Subject names the stream, document or partition of the call.
+	Name    string
 	Subject string
 	Writes  []store.Write // writes of a commit
 }
 
-// Intercept wraps a store and calls Handle for each Tip, Rows, Doc, Docs and Commit. Handle may
-// call do, which makes the real call, any number of times, immediately or later. The caller gets
-// the error of Handle, and the rows and documents that the last call of do has returned.
+// Intercept wraps a store and calls Handle for each store call. Handle may call do, which makes the
+// real call, any number of times.
 type Intercept struct {
 	store.Store
 	Handle func(ctx context.Context, op Op, do func(context.Context) error) error
@@ -64,7 +62,6 @@ func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
 	})
 }
 
-// describeFirstWrite returns the kind and the subject of a commit's first write.
 func describeFirstWrite(writes []store.Write) (kind, subject string) {
 	if len(writes) == 0 {
 		return "nothing", ""

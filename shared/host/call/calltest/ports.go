@@ -28,7 +28,6 @@ type Clock struct {
 
 func NewClock(now time.Time) *Clock { return &Clock{now: now} }
 
-// NowFunc returns the time function of a host whose clock is ahead by skew.
 func (c *Clock) NowFunc(skew time.Duration) func() time.Time {
 	return func() time.Time {
 		c.mu.Lock()
@@ -60,8 +59,8 @@ func (*Texts) Open(_ context.Context, additionalData []byte, s textkeys.Sealed) 
 	return bytes.Clone(plain), nil
 }
 
-// Directory stores the states of its vacants in the store, like the real directory: one document
-// each, cached for a second. Each host has its own Directory. It is safe for concurrent use.
+// Directory stores the states of its vacants in the store and caches them for a second. It is safe
+// for concurrent use.
 type Directory struct {
 	Store   store.Store
 	Now     func() time.Time
@@ -106,7 +105,7 @@ func recordKey(id identity.ID) store.Key {
 	return store.Key{Partition: "v#" + id.String(), Sort: "record"}
 }
 
-// SetState stores the state of a vacant, which Directory reads.
+// SetState stores the state of a vacant.
 func SetState(ctx context.Context, st store.Store, id identity.ID, s lifecycle.State) error {
 	doc, err := st.Doc(ctx, recordKey(id))
 	if err != nil {
@@ -129,8 +128,6 @@ type Ledger struct {
 	Price uint64
 }
 
-// reminderPartition returns the partition of a caller's reminders. Each caller has its own
-// partition, so that scenes can share a store.
 func reminderPartition(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {
@@ -198,8 +195,7 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 	return l.Store.Commit(ctx, store.Put{Key: balanceKey(caller), IfVersion: doc.Version, WriteID: store.WriteID{byte(doc.Version), 2}, Number: doc.Number + amount})
 }
 
-// Sweep calls h.ResolveOverdue for each reminder of a caller, and deletes the reminders of decided
-// calls. It returns the number of remaining reminders.
+// Sweep resolves overdue calls of a caller and returns the number of remaining reminders.
 func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (remaining int, err error) {
 	for cursor := ""; ; {
 		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminderPartition(caller)}, 100, cursor)

@@ -40,8 +40,7 @@ func (s *scene) hosts() []*call.Host {
 	return []*call.Host{s.hostA, s.hostB, s.newHost(0), s.newHost(0)}
 }
 
-// findWinner returns the index of the success in outs. It requires exactly one success, and
-// refusals of the given kind otherwise.
+// findWinner requires exactly one success and returns its index.
 func (s *scene) findWinner(outs []call.Outcome, kind problem.Kind) (index int) {
 	s.t.Helper()
 	index = -1

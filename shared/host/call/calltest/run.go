@@ -7,7 +7,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/storetest"
 )
 
-// contractTest is a test of one guarantee of the pipeline. The name states the guarantee.
 type contractTest struct {
 	name string
 	test func(s *scene)
@@ -19,8 +18,7 @@ func Run(t *testing.T, openStore func(t *testing.T) store.Store) {
 	runTests(t, openStore, func(int) bool { return true })
 }
 
-// RunSampled is like Run, but with -short it tests only a sample of the faults. It is for stores
-// that pass the same contract suite as a store that was tested with Run.
+// RunSampled is like Run, but with -short it tests only a sample of the faults.
 func RunSampled(t *testing.T, openStore func(t *testing.T) store.Store) {
 	runTests(t, openStore, storetest.InSample)
 }

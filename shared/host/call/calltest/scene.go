@@ -23,7 +23,6 @@ import (
 // voidDelay is the delay after the accept of a call during which other hosts must not void it.
 const voidDelay = call.DefaultCallTimeout + call.GracePeriod
 
-// callPrice is the price of a call in scenes with a ledger.
 const callPrice = 10
 
 // scene has two hosts, A and B, with one store and one pair. Both hosts host both vacants of the
@@ -82,7 +81,6 @@ func (s *scene) newKey() *identity.Key {
 	return k
 }
 
-// newHost creates another host with the same store and a clock that is ahead by skew.
 func (s *scene) newHost(skew time.Duration) *call.Host {
 	now := s.clock.NowFunc(skew)
 	return s.newHostWith(func(c *call.Config) {
@@ -114,8 +112,6 @@ func (s *scene) newHostWith(change func(*call.Config)) *call.Host {
 
 func (s *scene) hostID(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
-// runBehaviour counts the run, waits at the gate of the text if there is one, and runs the
-// behaviour.
 func (s *scene) runBehaviour(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
@@ -147,7 +143,6 @@ func (s *scene) addGate(text string) *gate {
 	return g
 }
 
-// pendingCall is a running Send.
 type pendingCall struct {
 	gate    *gate
 	outcome chan call.Outcome
@@ -171,8 +166,7 @@ func (p *pendingCall) finish() call.Outcome {
 	return <-p.outcome
 }
 
-// signCall signs a message with the current time. The message follows previous, or is the first of
-// its epoch if previous is nil.
+// signCall signs a message after previous, which may be nil.
 func (s *scene) signCall(previous *envelope.Envelope, text string) *envelope.Envelope {
 	return s.signAt(previous, text, s.clock.NowFunc(0)())
 }

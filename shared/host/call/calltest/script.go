@@ -49,8 +49,7 @@ func CallAfter(f func()) Step {
 	}
 }
 
-// Delayed delays a call. The caller gets an error. Apply makes the call later and returns its
-// outcome.
+// Delayed delays a call until Apply. The caller gets an error.
 type Delayed struct{ call func(context.Context) error }
 
 func (d *Delayed) Step(_ context.Context, do func(context.Context) error) error {
@@ -94,7 +93,6 @@ func (s *Script) PreparedSteps() (n int) {
 	return n
 }
 
-// DropSteps discards all prepared steps.
 func (s *Script) DropSteps() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,9 +15,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vouchers is a ledger of vouchers, each of which pays for one call. A document holds a voucher,
-// and an external bank, which may fail or not respond, cashes it. Vouchers is safe for concurrent
-// use.
+// Vouchers is a ledger whose vouchers pay for one call each and are cashed by an external bank. It
+// is safe for concurrent use.
 type Vouchers struct {
 	Store store.Store
 	Price money.Amount
@@ -87,10 +86,8 @@ func (l *Vouchers) wantCashed(s *scene, want int) {
 	}
 }
 
-// errVoucherRejected is the error of a bank that rejects a voucher.
 var errVoucherRejected = problem.New(problem.PaymentRequired, "the voucher has no value")
 
-// voucherTests covers a ledger that settles calls at an external bank.
 var voucherTests = []contractTest{
 	{"a call is answered after its voucher is cashed", testVoucherPays},
 	{"a refusal without a voucher lists the ways to pay", testMissingVoucher},
@@ -116,8 +113,7 @@ func (s *scene) useVouchers() *Vouchers {
 	return ledger
 }
 
-// sendWithVoucher sends a call to h with a voucher, which may be empty. It returns the outcome
-// and a function that resends the call to another host.
+// sendWithVoucher also returns a function that resends the call to another host.
 func (s *scene) sendWithVoucher(h *call.Host, voucher, text string) (call.Outcome, func(*call.Host) call.Outcome) {
 	e := s.signCall(nil, text)
 	resend := func(h *call.Host) call.Outcome {

@@ -2,8 +2,7 @@
 //
 // A card is fetched from the host that a person named. All later requests go to the same host, and
 // use TLS unless the host is this machine. An agent's data is not trusted in size, form or
-// authorship. Members that determine an answer are parsed strictly, and errors in other members are
-// ignored. A truncated text is not an answer.
+// authorship. A truncated text is not an answer.
 package agents
 
 import (
@@ -40,7 +39,7 @@ var (
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
 )
 
-// maxEventBytes limits the size of an event of a stream, with all its lines.
+// maxEventBytes limits one event of a stream.
 const maxEventBytes = 16 << 20
 
 // ParseURL parses the URL of an agent. It accepts http URLs only for this machine. Errors do not
@@ -63,11 +62,9 @@ func ParseURL(raw string) (*url.URL, error) {
 // HTTP sends requests, for example a *dispatch.HTTP.
 type HTTP interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
-	// Open sends a request whose answer is read from the returned body.
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
 
-// cardPath is the path of a card below the URL of an agent.
 const cardPath = "/.well-known/agent-card.json"
 
 // FetchCard fetches the card of the agent at a URL: the card below the URL, or the card of its host
@@ -130,22 +127,21 @@ func NewKeyFetcher(ctx context.Context, h HTTP) func(url string) ([]byte, error)
 // Agent is an agent that can be called. It is safe for concurrent use.
 type Agent struct {
 	Card *Card
-	// BearerToken, if not empty, is sent with each request as a bearer token. MaxPrice limits the
-	// price of a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
+	// BearerToken, if not empty, is sent with each request. MaxPrice limits the price of a message
+	// in micro-dollars; nil means no limit.
 	BearerToken string
 	MaxPrice    *int64
-	// Prepare changes each request before it is sent, for example to sign it. It may be nil.
+	// Prepare, if not nil, changes each request before it is sent, for example to sign it.
 	Prepare func(context.Context, *outbound.Request) error
 
 	http    HTTP
 	url     string
 	dialect a2awire.Dialect
-	isREST  bool // whether the agent is called by HTTP+JSON
+	isREST  bool
 	ids     atomic.Uint64
 }
 
-// NewAgent returns the agent of a card. The agent is called by JSON-RPC if the card has a usable
-// address for it, and otherwise by HTTP+JSON.
+// NewAgent returns the agent of a card. It prefers JSON-RPC to HTTP+JSON.
 func NewAgent(h HTTP, c *Card) (*Agent, error) {
 	endpoint, dialect, err := c.chooseInterface()
 	if err != nil {
@@ -206,7 +202,6 @@ func (a *Agent) parseReply(status int, body []byte, id string) (result []byte, e
 	return result, classifyReplyError(status, body, err)
 }
 
-// errNoResult is the error for a reply that contains neither a result nor an A2A error.
 var errNoResult = errors.New("a reply without a result")
 
 func (a *Agent) call(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
@@ -303,7 +298,7 @@ func (a *Agent) streamAnswers(ctx context.Context, op a2awire.Operation, params 
 		}
 		return classifyReplyError(r.StatusCode, body, err)
 	}
-	var unknownErr error // first event of an unknown kind
+	var unknownErr error
 	hasAnswer, hasFinalAnswer := false, false
 	for e, err := range sse.Events(r.Body, maxEventBytes) {
 		var answer a2awire.Answer
@@ -355,7 +350,7 @@ func isFinal(a *a2awire.Answer) bool {
 }
 
 // parseEvent parses an element of a stream: a JSON-RPC response or, as some agents send, only its
-// result. For an unknown kind of element, the error is ErrUnknownAnswer.
+// result.
 func (a *Agent) parseEvent(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
 	var rpcErr *a2awire.RPCError

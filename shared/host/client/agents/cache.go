@@ -17,31 +17,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// Cache sends requests like HTTP, but stores fetched cards in a directory while they are fresh. Of
-// several concurrent requests for one card, it sends only one. If the directory is not writable,
-// Cache works without storing cards. It is safe for concurrent use, also by several processes.
+// Cache is an HTTP that stores fetched cards in a directory while they are fresh. It is safe for
+// concurrent use, also by several processes.
 type Cache struct {
 	HTTP
 	Dir string
 	Now func() time.Time
-	// ForceFetch makes Cache fetch cards even if fresh ones are stored.
+	// ForceFetch makes Cache ignore stored cards.
 	ForceFetch bool
-	// Lifetime returns how long a card is fresh. If it is nil or returns 0, the card's server
-	// decides.
+	// Lifetime, if not nil, returns how long a card is fresh, or 0 if the card's server decides.
 	Lifetime func(url string) time.Duration
 
 	mu        sync.Mutex
-	fileLocks map[string]chan struct{} // locks by file, each held during a read or fetch of a card
+	fileLocks map[string]chan struct{}
 }
 
 const (
-	// defaultLifetime is the time for which a card is fresh if its server does not specify a time.
+	// defaultLifetime applies if the server does not specify a time.
 	defaultLifetime = 10 * time.Minute
-	// maxLifetime limits the time that servers may specify.
-	maxLifetime = 24 * time.Hour
+	maxLifetime     = 24 * time.Hour
 )
 
-// cachedCard is the content of a file.
 type cachedCard struct {
 	URL        string    `json:"url"`
 	FreshUntil time.Time `json:"until"`

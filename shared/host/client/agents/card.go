@@ -30,22 +30,20 @@ type Card struct {
 	Interfaces                   []Interface
 	Skills                       []Skill
 	Streaming, PushNotifications bool
-	// VacantID is the id in the card's extension for the vacant protocol, or zero. Only a card that is
-	// signed with this id proves that the id belongs to the agent.
+	// VacantID is the vacant id that the card claims, or zero. Only a signature with this id proves
+	// the claim.
 	VacantID identity.ID
-	// Price is the maximum price of a call, in micro-dollars; 0 if the extension does not state a
-	// price.
-	Price int64
-	// PriceTerms is the price with its components, as far as the card states them.
+	// Price is the maximum price of a call in micro-dollars.
+	Price      int64
 	PriceTerms price.Price
 	// RequiresSignature reports whether the agent answers only messages in the form of the vacant
 	// protocol.
 	RequiresSignature bool
-	// AcceptsGuests reports whether, according to the card, the agent answers callers without a key.
+	// AcceptsGuests reports whether the agent answers callers without a key.
 	AcceptsGuests bool
 
-	value canon.Value // complete card
-	url   string      // URL of the card
+	value canon.Value
+	url   string
 }
 
 // Interface is an address of an agent.
@@ -151,9 +149,7 @@ func parseInterfacesV03(v canon.Value) []Interface {
 	return interfaces
 }
 
-// chooseInterface returns the first JSON-RPC address, for A2A 1.x or 0.x, that this client may use.
-// The address must be at the host of the card and use TLS, unless the host is this machine. The
-// error is about the first JSON-RPC address.
+// chooseInterface returns the first JSON-RPC address that this client may use.
 func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error) {
 	var firstErr error
 	for _, i := range c.Interfaces {
@@ -199,14 +195,11 @@ type Signature struct {
 	Verified  bool   `json:"verified"`
 	// ByVacant reports whether the key belongs to the vacant that the card names.
 	ByVacant bool   `json:"vacant"`
-	Reason   string `json:"reason,omitempty"` // reason why it is not verified
+	Reason   string `json:"reason,omitempty"`
 }
 
-// signedForms returns the forms in which cards are signed, without their signatures. Four forms
-// follow RFC 8785: the original JSON, the JSON without empty members, and the members of A2A 1.0
-// with and without the security schemes, which the JavaScript SDK loses. Two forms, which earlier
-// versions of the SDKs signed, follow Python's json.dumps: the members of 1.0 and the members of
-// 0.3.
+// signedForms returns the forms in which cards are signed, because SDKs drop different members
+// before they sign. The forms of AppendASCII follow Python's json.dumps, which earlier SDKs signed.
 func (c *Card) signedForms() [][]byte {
 	var allMembers, membersV1, membersV03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -297,8 +290,8 @@ func isEmpty(v canon.Value) bool {
 	return v.Kind() == canon.Null
 }
 
-// CheckSignatures checks the signatures of a card. fetchKeySet returns the key set at a URL. It is
-// called only for URLs of the card's own host.
+// CheckSignatures checks the signatures of a card. It calls fetchKeySet only for URLs of the card's
+// own host.
 func (c *Card) CheckSignatures(fetchKeySet func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
 	payloads := c.signedForms()
@@ -337,9 +330,7 @@ func (c *Card) checkSignature(s canon.Value, payloads [][]byte, fetchKeySet func
 	return result
 }
 
-// newVerifier returns a function that verifies signatures with a key, which is either the id of the
-// card's vacant or a key in a key set at the card's host. If there is no usable key, verify is nil
-// and reason is set.
+// newVerifier accepts only the key of the card's vacant, or a key in a key set at the card's host.
 func (c *Card) newVerifier(alg, kid, jku string, fetchKeySet func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""

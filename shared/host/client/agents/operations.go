@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ListTasks returns a page of the caller's tasks. Page.Next is the token of the next page, or empty
-// on the last page. If the agent does not count its tasks, Page.Total is -1.
+// ListTasks returns a page of the caller's tasks. If the agent does not count its tasks, Page.Total
+// is -1.
 func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page, error) {
 	result, err := a.call(ctx, a2awire.ListTasks, a2awire.EncodeListParams(a.dialect, &q))
 	if err != nil {
@@ -21,8 +21,7 @@ func (a *Agent) ListTasks(ctx context.Context, q a2awire.ListRequest) (task.Page
 	return p, classifyReplyError(http.StatusOK, result, err)
 }
 
-// SetPushConfig stores a push configuration of a task and returns it with the id that the agent
-// assigned. A configuration with an id replaces the earlier configuration with this id.
+// SetPushConfig stores a push configuration of a task and returns it with its id.
 func (a *Agent) SetPushConfig(ctx context.Context, taskID string, c task.PushConfig) (task.PushConfig, error) {
 	return a.callPushConfig(ctx, a2awire.CreatePushConfig, a2awire.EncodePushConfig(a.dialect, taskID, &c))
 }

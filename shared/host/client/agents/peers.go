@@ -16,15 +16,12 @@ import (
 type Peer struct {
 	URL string `json:"url"`
 	// Trust is the trust tier, MinTrust to MaxTrust.
-	Trust int `json:"trust"`
-	// LatencyMS is the expected response time. 0 is treated as 1.
+	Trust     int `json:"trust"`
 	LatencyMS int `json:"latency_ms"`
-	// Skills are ids of the agent's skills, and Tags are their tags. An agent with neither is
-	// considered suitable for everything.
+	// Skills are ids of the agent's skills. An agent without Skills and Tags has every capability.
 	Skills []string `json:"skills,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
-	// CardFreshSeconds is the time for which the agent's card is fresh. If it is 0, the card's server
-	// decides.
+	// CardFreshSeconds is how long the agent's card is fresh, or 0 if the card's server decides.
 	CardFreshSeconds int `json:"card_seconds,omitempty"`
 }
 
@@ -63,8 +60,7 @@ type RatedPeer struct {
 	Score float64 `json:"score"`
 }
 
-// score weighs trust, speed and suitability: 5 points per tier, 1000 divided by the milliseconds,
-// and 10 for a matching skill. Below about 50 ms the speed outweighs any trust.
+// score weighs trust, speed and a matching skill.
 func (p *Peer) score(hasSkill bool) float64 {
 	s := 5*float64(p.Trust) + 1000/float64(max(1, p.LatencyMS))
 	if hasSkill {
@@ -76,7 +72,7 @@ func (p *Peer) score(hasSkill bool) float64 {
 // Peers is the set of agents that may be called. It is safe for concurrent use.
 type Peers struct {
 	mu    sync.RWMutex
-	byURL map[string]Peer // peers by URL
+	byURL map[string]Peer
 }
 
 func NewPeers(peers ...Peer) (*Peers, error) {
@@ -123,8 +119,7 @@ func (p *Peers) List() []Peer {
 	return peers
 }
 
-// CardLifetime returns how long the card at a URL is fresh, according to the peer with this card.
-// It returns zero if the peer does not exist or does not specify a time.
+// CardLifetime returns how long the card at a URL is fresh according to its peer, or zero.
 func (p *Peers) CardLifetime(cardURL string) time.Duration {
 	for _, peer := range p.List() {
 		if u, err := url.Parse(peer.URL); err == nil && slices.Contains(cardURLs(u), cardURL) {
@@ -134,10 +129,8 @@ func (p *Peers) CardLifetime(cardURL string) time.Duration {
 	return 0
 }
 
-// FindByCapability returns the peers with a capability, the best first, or all peers for "". The
-// capability may be the id of a skill or a tag. A peer without skills and tags has every
-// capability. Only a skill improves the score. If no peer has the capability, the error has kind
-// NotFound.
+// FindByCapability returns the peers with a skill or tag, the best first, or all peers for "". If
+// no peer has the capability, the error has kind NotFound.
 func (p *Peers) FindByCapability(capability string) ([]RatedPeer, error) {
 	var rated []RatedPeer
 	for _, peer := range p.List() {

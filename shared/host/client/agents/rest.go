@@ -12,11 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// bindingREST is the name of HTTP+JSON in cards. This client supports it in version 1.x.
+// bindingREST is the name of HTTP+JSON in cards.
 const bindingREST = "HTTP+JSON"
 
-// restRoutes are the method and path of each operation. A POST has the parameters in its body, and
-// other requests have them in the query. Ids are in the path.
 var restRoutes = map[a2awire.Operation]struct{ method, path string }{
 	a2awire.Send: {http.MethodPost, "/message:send"}, a2awire.Stream: {http.MethodPost, "/message:stream"},
 	a2awire.ListTasks: {http.MethodGet, "/tasks"}, a2awire.GetTask: {http.MethodGet, "/tasks/{id}"},

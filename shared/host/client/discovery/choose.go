@@ -7,16 +7,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/reputation"
 )
 
-// Policy rates a match of a search; among is the number of matches that the search found. Of
-// matches with equal ratings, the first in search order is chosen.
+// Policy rates a match; among is the number of matches that the search found.
 type Policy func(m *Match, among int) float64
 
-// ByUCB implements the default Policy. It returns the capped upper confidence bound of the vacant's
-// reputation, which prefers proven vacants and gives new ones a chance. If the registry reports a
-// relevance, the bound is multiplied by (0.5 + 0.5 × relevance), because a card that mentions every
-// word would otherwise equal a specialized card.
+// ByUCB returns the upper confidence bound of the vacant's reputation, weighted by the relevance.
+// It prefers proven vacants and gives new ones a chance.
 func ByUCB(m *Match, matchCount int) float64 {
-	// CappedUCB returns errors only for invalid weights, and nil means the default weights.
+	// CappedUCB returns errors only for invalid weights.
 	v, _ := reputation.CappedUCB(m.reputationState(), nil, matchCount)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*m.relevance()
@@ -31,11 +28,9 @@ func (m *Match) reputationState() *reputation.State {
 	return m.Reputation
 }
 
-// relevance returns the part of m.Rank that does not come from the score, or 0 if the registry
-// reports no rank.
 func (m *Match) relevance() float64 { return min(m.Rank/(0.5+0.5*m.Score), 1) }
 
-// Reasons contains the values on which a rating by ByUCB depends.
+// Reasons contains the values behind a rating by ByUCB.
 type Reasons struct {
 	Relevance   float64 `json:"relevance"`
 	Score       float64 `json:"score"`
@@ -47,9 +42,6 @@ func ExplainRating(m *Match, matchCount int) Reasons {
 	return Reasons{m.relevance(), m.Score, m.reputationState().Evidence(), m.reputationState().CappedExploration(matchCount)}
 }
 
-// assumedReviews is the number of reviews that is assumed if a registry reports only a score. The
-// number is low enough to leave the score in doubt, and high enough to distinguish the vacant from
-// an untried vacant.
 const assumedReviews = 10
 
 func assumedState(score float64) *reputation.State {
@@ -62,8 +54,7 @@ func assumedState(score float64) *reputation.State {
 	return &s
 }
 
-// ByScore implements the reference's Policy. It returns the mean of all five dimensions or, if the
-// registry does not report them, the mean of three. A vacant that has no reviews gets 0.
+// ByScore returns the mean of the reputation's dimensions, like the reference.
 func ByScore(m *Match, _ int) float64 {
 	if m.Reputation != nil {
 		return m.Reputation.Score()
@@ -71,7 +62,6 @@ func ByScore(m *Match, _ int) float64 {
 	return m.Score
 }
 
-// Choice is a match and its rating.
 type Choice struct {
 	Match
 	Rating float64

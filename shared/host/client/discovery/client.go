@@ -19,42 +19,33 @@ import (
 )
 
 // Client finds vacants by capability and calls them. Searching needs Registries, and calling needs
-// a Caller; other fields have defaults. Call uses the Transport of Caller. Matches are called
-// through Route. A registry learns the queries, but neither the messages nor the caller. A Client
-// is safe for concurrent use.
+// a Caller. A Client is safe for concurrent use.
 type Client struct {
 	Caller     *dispatch.Caller
 	Registries []*registryclient.Client
-	// Policy rates matches. It defaults to ByUCB.
-	Policy Policy
-	// Memory persists data for later runs. It defaults to Caller.Book if that is a Memory, and
-	// otherwise to memory in the Client.
+	Policy     Policy
+	// Memory persists data for later runs (default: Caller.Book, if it is a Memory).
 	Memory Memory
-	// Route returns the transport to a match's endpoint. It defaults to PersonalRoute.
+	// Route returns the transport to a match's endpoint (default PersonalRoute).
 	Route Route
-	// SearchTimeout limits the response time of one registry (default 10 s).
+	// SearchTimeout limits the search of one registry (default 10 s).
 	SearchTimeout time.Duration
-	// MaxTried limits the vacants that one CallCapability tries (default 5).
-	MaxTried int
+	MaxTried      int
 
 	mu            sync.Mutex
-	routes        map[string]int // supported search route by registry URL
+	routes        map[string]int
 	personalRoute Route
 	unsaved       unsavedMemory
 }
 
-// Defaults of a Client.
 const (
 	DefaultSearchTimeout = 10 * time.Second
 	DefaultMaxTried      = 5
 
-	// maxUnavailableTries is the number of tries of an unavailable vacant before the next vacant.
 	maxUnavailableTries = 3
-	// saveTimeout limits the time for saving the end of a call.
-	saveTimeout = 5 * time.Second
+	saveTimeout         = 5 * time.Second
 )
 
-// unsavedMemory is a Memory that does not persist.
 type unsavedMemory struct {
 	mu   sync.Mutex
 	data SavedData
@@ -105,13 +96,12 @@ func (c *Client) currentRoute() Route {
 	return c.personalRoute
 }
 
-// Outcome is the result of CallCapability or CallChosen. Result is the result of the last called
-// vacant.
+// Outcome is the result of the last called vacant.
 type Outcome struct {
 	dispatch.Result
 	Chosen      Match
-	Choices     []Choice     // all matches, in the order in which they are tried
-	FailedCalls []FailedCall // vacants tried before Chosen, with their errors
+	Choices     []Choice
+	FailedCalls []FailedCall
 	Search      SearchResult
 }
 
@@ -119,12 +109,11 @@ type Outcome struct {
 type FailedCall struct {
 	ID     identity.ID
 	URL    string
-	Status int // 0 without a reply
+	Status int
 	Err    error
 }
 
-// Call calls a known target and records its card. The returned Freshness compares the card with the
-// card of the last call.
+// Call calls a known target and compares its card with the card of the last call.
 func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Message) (dispatch.Result, Freshness, error) {
 	freshness := FirstSeen
 	if t.Card != nil {
@@ -144,11 +133,9 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 }
 
 // CallCapability finds vacants by q, chooses one by the Policy and calls it. If that vacant is
-// unavailable (closed, asleep, busy, unpaid, unknown), or accepted the call but will not answer it,
-// the next vacant is called. If a vacant may have accepted the call and its outcome is unknown, no
-// other vacant is called, because the call could then run twice. The question (q and msg) then
-// stays open, and a repeated CallCapability resends the same call to the same vacant. NotFound
-// means that no vacant was found.
+// unavailable or will not answer, the next vacant is called. While the outcome of a call is
+// unknown, no other vacant is called, because the call could run twice. A repeated CallCapability
+// then resends the same call.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {
@@ -168,8 +155,7 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 	})
 }
 
-// CallChosen calls the best of the choices that choose returns, like CallCapability. If the
-// question of an earlier CallChosen with the same message is still open, it does not call choose.
+// CallChosen calls the best of the choices that choose returns, like CallCapability.
 func (c *Client) CallChosen(ctx context.Context, msg envelope.Message, choose func() ([]Choice, error)) (Outcome, error) {
 	return c.callChosen(ctx, "chosen", msg, func() (Outcome, error) {
 		choices, err := choose()
@@ -185,8 +171,7 @@ func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Messa
 	if err := msg.Check(); err != nil {
 		return Outcome{}, err
 	}
-	// A repeated question must resend the same call to the same vacant, whatever the registries
-	// return now.
+	// A repeated question must go to the same vacant, whatever the registries return now.
 	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSignedBytes([]byte(name + "\x1f")))
 	choices, err := c.findOpenQuestion(ctx, question)
 	if err != nil {
@@ -198,7 +183,6 @@ func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Messa
 			return out, err
 		}
 	}
-	// Call one match after the other until one answers or may have accepted the call.
 	var callErr error
 	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MaxTried, DefaultMaxTried))] {
 		if callErr != nil {
@@ -278,7 +262,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	if err != nil && res.MayBeAccepted {
 		return res, err // the question stays open
 	}
-	// The call has ended, so the question is deleted, even if ctx has ended.
+	// Save the end of the call even if ctx has ended.
 	saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
 	var saveErr error
@@ -290,7 +274,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 		return true
 	}))
 	if saveErr != nil {
-		// If a decided question stays recorded, repeating it calls the same vacant again.
+		// If the question stays recorded, repeating it calls the same vacant again.
 		res.Undetermined = append(res.Undetermined, fmt.Sprintf("the end of the call could not be saved: %v", saveErr))
 	}
 	return res, err

@@ -12,14 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Route returns the transport to the endpoint of a verified card from a registry, or an error if
-// the vacant may not be called. It is safe for concurrent use.
+// Route returns the transport to the endpoint of a verified card, or an error if the vacant may not
+// be called. It is safe for concurrent use.
 type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 
-// PersonalRoute returns the Route of a person's own machine. Strangers choose the endpoints in
-// registries' answers, so calls use HTTPS through outbound, which does not connect to private
-// networks. Exceptions are endpoints with the registry's scheme, host and port and, if the registry
-// is on this machine, endpoints on this machine. roots may be nil.
+// PersonalRoute returns the Route of a person's own machine. Strangers choose the endpoints, so
+// calls use HTTPS and do not reach private networks. The exceptions are endpoints at the registry's
+// own address and, for a registry on this machine, endpoints on this machine.
 func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 	direct := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
 	guarded := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).ForActor(outbound.HostActor(outbound.Stranger))}
@@ -41,8 +40,7 @@ func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 	}
 }
 
-// HostRoute returns the Route of a hosted vacant: HTTPS through the host's outbound client, whose
-// guard gets the caller and the callee.
+// HostRoute returns the Route of a hosted vacant: HTTPS through the host's outbound client.
 func HostRoute(c *outbound.Client, caller identity.ID) Route {
 	return func(_ string, callee *card.Card) (dispatch.Transport, error) {
 		e, err := dispatch.ParseURL(callee.Endpoint)

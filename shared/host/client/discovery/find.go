@@ -18,20 +18,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Query describes the vacants to find. A registry with only the reference's routes gets one of the
-// words, and the Client filters the results. In these results, Family is the publisher's claim. A
-// query with a Tag has no results, because such a registry has no listings.
+// Query describes the vacants to find. The Client itself filters the results of registries that
+// have only the reference's routes.
 type Query = registryclient.Query
 
 type SearchResult struct {
-	Matches        []Match        // in the registry's order, or by rank for several registries
-	DroppedMatches []DroppedMatch // unused results
-	RegistryErrors []error        // errors of the registries that could not be searched
-	Next           string         // cursor of the next page of a single registry; "" after the last page
+	Matches        []Match
+	DroppedMatches []DroppedMatch
+	RegistryErrors []error
+	Next           string
 }
 
-// DropPartial drops matches that lack words of the query. A person must decide whether such matches
-// are good enough for a call.
+// DropPartial drops matches that lack words of the query, because a person must approve such
+// matches.
 func (f *SearchResult) DropPartial() {
 	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
 		if len(m.MissingWords) > 0 {
@@ -41,14 +40,12 @@ func (f *SearchResult) DropPartial() {
 	})
 }
 
-// Limits of a search.
 const (
 	defaultLimit = 20
 	maxLimit     = 100
 )
 
-// Search queries the registries and verifies their matches. The registries learn the query, but not
-// the caller. Search fails only if all registries fail.
+// Search queries the registries and verifies their matches. It fails only if all registries fail.
 func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
 	localFilter, err := newLocalFilter(q)
 	if err != nil {
@@ -115,7 +112,6 @@ func newLocalFilter(q Query) (search.Query, error) {
 	}, nil
 }
 
-// page is the verified result of one registry.
 type page struct {
 	matches        []Match
 	droppedMatches []DroppedMatch
@@ -169,8 +165,6 @@ func (c *Client) searchRegistry(ctx context.Context, r *registryclient.Client, q
 	return out
 }
 
-// dropDuplicates removes duplicate matches and keeps the newest card of each vacant. An unseen card
-// is considered newer than a seen card, and a seen card newer than a card that it replaced.
 func (f *SearchResult) dropDuplicates() {
 	newest := map[identity.ID]Match{}
 	for _, m := range f.Matches {
@@ -196,16 +190,15 @@ func freshnessRank(f Freshness) int {
 	return slices.Index([]Freshness{Changed, Same, FirstSeen, Outdated}, f)
 }
 
-// Search routes of a registry, in the order in which they are tried.
+// Search routes, in the order in which they are tried.
 const (
 	routeVacancy   = iota // GET /v1/search
-	routeSDK              // GET /v1/search_capability, which the reference's SDK uses
-	routeReference        // POST /v1/query_capability, which the reference has (PROTOCOL §23 C2)
+	routeSDK              // GET /v1/search_capability
+	routeReference        // POST /v1/query_capability (PROTOCOL §23 C2)
 	routeCount
 )
 
-// queryRegistry searches r by the first search route that r supports. isFiltered reports whether
-// this is the route of Vacancy's registries, whose matches need no further filter.
+// queryRegistry uses the first search route that r supports.
 func (c *Client) queryRegistry(ctx context.Context, r *registryclient.Client, q Query, localFilter search.Query) (p registryclient.Page, isFiltered bool, err error) {
 	c.mu.Lock()
 	firstRoute := c.routes[r.URL]
@@ -236,12 +229,12 @@ func queryByRoute(ctx context.Context, r *registryclient.Client, route int, q Qu
 	if q.Cursor != "" {
 		return registryclient.Page{}, problem.New(problem.Usage, "its search has only one page")
 	}
-	// If the Client filters the results, it requests more, because the filter may drop most of them.
+	// Request more matches, because the filter may drop most of them.
 	limit := localFilter.Limit
 	if len(localFilter.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit
 	}
-	word := "" // longest word
+	word := ""
 	for _, w := range localFilter.Words {
 		if utf8.RuneCountInString(w) > utf8.RuneCountInString(word) {
 			word = w

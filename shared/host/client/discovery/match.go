@@ -15,42 +15,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Match is a vacant found by a registry, with a verified card and an endpoint that may be called.
-// All other fields are unverified statements of the registry, except Listing if ListingSigned is
-// set.
+// Match is a vacant found by a registry, with a verified card. All other data is unverified, except
+// a signed Listing.
 type Match struct {
 	ID       identity.ID
 	Card     card.Card
 	CardHash identity.Hash
-	URL      string // URL for calls
-	Name     string // name at the registry's own host; may be empty
-	Registry string // registry that found it
+	URL      string
+	Name     string
+	Registry string
 
-	State                lifecycle.State   // "" if not reported
-	Score                float64           // 0 to 1, mean of three dimensions; zero without reviews
-	Reputation           *reputation.State // nil if not reported
-	Rank                 float64           // relevance to the query, 0 to 1
-	MissingWords         []string          // words of the query that the vacant lacks, if no vacant has all words
-	Listing              *listing.Listing  // nil if there is none
-	ListingSigned        bool              // whether the vacant signed Listing
-	DeclaredCapabilities []string          // unsigned claims of the publisher
-	Family               string            // claimed family
+	State                lifecycle.State
+	Score                float64 // 0 to 1
+	Reputation           *reputation.State
+	Rank                 float64 // 0 to 1
+	MissingWords         []string
+	Listing              *listing.Listing
+	ListingSigned        bool
+	DeclaredCapabilities []string // unsigned claims of the publisher
+	Family               string
 
-	Freshness Freshness // freshness of Card
+	Freshness Freshness
 
-	fallbackURLs []string // URLs to try if URL has no handler
+	fallbackURLs []string // tried if URL has no handler
 	route        dispatch.Transport
 }
 
-// DroppedMatch is an unused match.
 type DroppedMatch struct {
 	ID       identity.ID `json:"vacant_id"`
 	Registry string      `json:"registry"`
 	Reason   string      `json:"reason"`
 }
 
-// newMatch converts a registry's result to a Match, or returns why it cannot be used. One invalid
-// match does not affect the others (PROTOCOL §23 C3).
 func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, error) {
 	switch {
 	case m.ID == c.selfID():
@@ -83,7 +79,7 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
 	out.MissingWords = m.MissingWords[:min(len(m.MissingWords), search.MaxWords)]
-	// A state that reviews cannot produce is ignored.
+	// Ignore a state that reviews cannot produce.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
 	}
@@ -94,9 +90,8 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 	return out, err
 }
 
-// readListing returns the listing of a match and whether the vacant signed it. It rejects a listing
-// that claims a signature but does not verify, because its price or tags could be from another
-// party.
+// readListing rejects a listing whose signature does not verify, because the price could be from
+// another party.
 func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil

@@ -14,8 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Memory persists data for later runs of a Client. It is safe for concurrent use. The books of
-// filebook and memorybook implement it.
+// Memory persists data for later runs of a Client. It is safe for concurrent use.
 type Memory interface {
 	// Change calls f once with self's data while it holds an exclusive lock. If f returns true, the
 	// changed data is durable before Change returns nil.
@@ -24,30 +23,27 @@ type Memory interface {
 
 // SavedData is the persistent data of a Client.
 type SavedData struct {
-	// Cards contains the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
-	// OpenQuestions maps each question under way to its vacant. A repeated question must go to the
-	// same vacant, because otherwise two vacants might work on it.
+	// OpenQuestions maps each open question to its vacant. If a repeated question went to another
+	// vacant, both could run it.
 	OpenQuestions map[identity.Hash]OpenQuestion `json:"open,omitempty"`
-	// Addresses maps the addresses that were called by name to their vacants.
-	Addresses map[string]SeenVacant `json:"addresses,omitempty"`
+	Addresses     map[string]SeenVacant          `json:"addresses,omitempty"`
 }
 
-// SeenCard is the newest known card of a vacant. A card does not contain its age (its version is
-// always 1), so an older card is recognized by having been seen before (PROTOCOL §23 C6).
+// SeenCard is the newest known card of a vacant. Older cards are recognized by their hashes
+// (PROTOCOL §23 C6).
 type SeenCard struct {
 	Hash        identity.Hash   `json:"hash"`
 	SeenAt      time.Time       `json:"at"`
-	OlderHashes []identity.Hash `json:"older,omitempty"` // newest first
-	// ReportedOlder is the hash of the older card that the last call used and that was reported as
-	// Outdated. It is zero if the last call used the newest card.
+	OlderHashes []identity.Hash `json:"older,omitempty"`
+	// ReportedOlder is the outdated card that the last call used, or zero.
 	ReportedOlder identity.Hash `json:"told,omitzero"`
 }
 
 // OpenQuestion is the vacant of an open question.
 type OpenQuestion struct {
 	Registry string    `json:"registry"`
-	Card     []byte    `json:"card"` // signed card
+	Card     []byte    `json:"card"`
 	AskedAt  time.Time `json:"at"`
 }
 
@@ -56,8 +52,7 @@ const (
 	maxCards         = 4096
 	maxOlderHashes   = 16
 	maxOpenQuestions = 64
-	// maxOpenTime is the time for which a question stays open. It is at least as long as a host stores
-	// the text of the answer (PROTOCOL §21).
+	// maxOpenTime is at least as long as a host stores an answer (PROTOCOL §21).
 	maxOpenTime = 24 * time.Hour
 )
 
@@ -65,10 +60,10 @@ const (
 type Freshness string
 
 const (
-	FirstSeen Freshness = ""         // card of a vacant that has not been called yet
-	Same      Freshness = "same"     // card of the last call
-	Changed   Freshness = "changed"  // new card
-	Outdated  Freshness = "outdated" // card that a newer card replaced; reported only by the first call that uses it again
+	FirstSeen Freshness = ""     // card of a vacant that has not been called yet
+	Same      Freshness = "same" // card of the last call
+	Changed   Freshness = "changed"
+	Outdated  Freshness = "outdated" // card that a newer card replaced
 )
 
 func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
@@ -84,9 +79,8 @@ func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
 	return Changed
 }
 
-// recordCard records that a call uses the card with hash h, and returns its freshness and whether m
-// changed. An outdated card does not replace the newest one. If the last call used the same
-// outdated card, the freshness is Same, because the person already knows.
+// recordCard records that a call uses the card with hash h. A repeated outdated card is reported as
+// Same, because the person already knows.
 func (m *SavedData) recordCard(id identity.ID, h identity.Hash, now time.Time) (freshness Freshness, changed bool) {
 	freshness = m.freshness(id, h)
 	old := m.Cards[id]
@@ -131,11 +125,8 @@ func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.T
 	}
 }
 
-// decodeLimits limit the encoded form: maxOpenQuestions cards of the largest size, in base64, and
-// the hashes.
 var decodeLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
-// MaxSavedBytes is the size limit of encoded SavedData in bytes.
 const MaxSavedBytes = 16 << 20
 
 func (m *SavedData) Encode() ([]byte, error) {

@@ -9,12 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// PromptMatch is a match and how well its words fit a prompt.
+// PromptMatch is a match and how well it fits a prompt.
 type PromptMatch struct {
 	Match
-	Fit         float64  // 0 to 1, matched share of the prompt's total weight, without words that no match has
-	Rating      float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
-	SharedWords []string // matching words of the prompt in order of descending weight
+	Fit         float64
+	Rating      float64
+	SharedWords []string
 }
 
 // Limits of a prompt. Further words are ignored.
@@ -23,13 +23,8 @@ const (
 	maxPromptWords = 256
 )
 
-// RankByPrompt sorts matches by how well they fit a prompt. The prompt does not leave this machine.
-// Matches that share no word with the prompt are omitted.
-//
-// The weight of a word is higher the fewer vacants have it, so that "the" and "please" hardly
-// count. A word in a vacant has the value search.Points if it matches completely or as a prefix,
-// and half the points of a prefix if only the stem matches ("translate", "translation"). Claimed
-// words count at most a third, as in a search.
+// RankByPrompt sorts matches by how well they fit a prompt, which does not leave this machine. Rare
+// words weigh more than frequent words.
 func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 	if p == nil {
 		p = ByUCB
@@ -40,7 +35,7 @@ func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 		e := matches[i].searchEntry(i + 1)
 		terms[i] = e.Terms()
 	}
-	values := make([][]float64, len(words)) // indexed by word and then by match
+	values := make([][]float64, len(words))
 	weights := make([]float64, len(words))
 	var totalWeight float64
 	for w, word := range words {
@@ -123,8 +118,6 @@ func wordValue(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// minStemRunes is the minimum length of a common stem. The stem must also be at least two thirds of
-// the longer word.
 const minStemRunes = 5
 
 func sameStem(a, b string) bool {

@@ -12,33 +12,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// hostReply is a host's reply, parsed without trust: members that violate the protocol are treated
-// as absent. The signed messages in a reply are verified later, by the code that uses them.
+// hostReply is the parsed reply of an untrusted host. Malformed members are treated as absent, and
+// signatures are not verified yet.
 type hostReply struct {
-	status int // zero if the answer comes from a file
+	status int
 	body   []byte
 
-	isObject       bool // whether the body is one strict JSON object
-	hasResult      bool // whether the body has a result, and so claims to be an answer
+	isObject       bool
+	hasResult      bool
 	detail, code   string
-	cutReason      string   // reason why the answer is incomplete, or ""
-	paymentOptions []string // ways to pay for a refused unpaid call
+	cutReason      string
+	paymentOptions []string
 	state          string
 	tooOld         bool
-	resetConfirmed bool // whether a reset was confirmed
+	resetConfirmed bool
 
-	storedAnswer []byte // signed message of a stored answer
-	replySeq     int64  // sequence number and hash of an answer whose text key is destroyed
+	storedAnswer []byte
+	replySeq     int64
 	replyHash    identity.Hash
 
-	expectedSeq     int64 // zero if absent
+	expectedSeq     int64
 	tip             *identity.Hash
 	floor, hostTime time.Time
-	due             time.Time // time by which a pending call will be decided
-	restoredAt      time.Time // time of the vacant's last restore, in a refusal
+	due             time.Time
+	restoredAt      time.Time
 }
 
-// The states of a call (PROTOCOL §6).
 const (
 	statePending    = "pending"
 	stateAnswered   = "answered"
@@ -47,8 +46,6 @@ const (
 	stateTooOld     = "too_old"
 )
 
-// parseReply parses any body. If the body is not one strict JSON object, the reply has no members,
-// and its detail is the beginning of the body.
 func parseReply(status int, body []byte) hostReply {
 	reply := hostReply{status: status, body: body, isObject: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
@@ -137,7 +134,7 @@ func (a *hostReply) decodeMember(d *canon.Decoder, key string) (err error) {
 
 func decodeOptional[T any](d *canon.Decoder, k canon.Kind, decode func() (T, error)) (T, error) {
 	var zero T
-	if d.Kind() == k { // skip values of other kinds
+	if d.Kind() == k {
 		if v, err := decode(); err == nil {
 			return v, nil
 		}
@@ -161,18 +158,16 @@ func decodeLaxTime(d *canon.Decoder) (time.Time, error) {
 }
 
 func (a hostReply) hasMembers() bool {
-	// The reference sends only a detail, without these members of PROTOCOL §6.
+	// Hosts of the reference do not send these members (PROTOCOL §6).
 	return a.state != "" || a.tip != nil || a.expectedSeq > 0 || a.code != ""
 }
 
-// hasTip reports whether the chain still ends with the envelope with sequence number seq and hash
-// h. If the host does not report its tip, hasTip assumes that the chain has not moved.
+// hasTip reports whether the chain ends with the given envelope, as far as the host reports.
 func (a hostReply) hasTip(seq int64, h identity.Hash) bool {
 	return (a.tip == nil || *a.tip == h) && (a.expectedSeq == 0 || a.expectedSeq == seq+1)
 }
 
-// isConflict reports whether the chain refused the envelope. If the status is unknown, isConflict
-// uses the code and the texts of the reference's refusals (PROTOCOL §6.2).
+// isConflict reports whether the envelope does not fit the chain (PROTOCOL §6.2).
 func (a hostReply) isConflict() bool {
 	if a.status != 0 {
 		return a.status == 409
@@ -194,15 +189,13 @@ func (a hostReply) isBelowFloor() bool {
 }
 
 // isSeqTaken reports whether a reference host has already accepted an envelope with sequence number
-// seq. The only sign of this is that the last sequence number in the host's refusal is seq
-// (PROTOCOL §23 A5).
+// seq. The error message is the only sign (PROTOCOL §23 A5).
 func (a hostReply) isSeqTaken(seq int64) bool {
 	return a.isConflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
-// isInconclusive reports whether the host failed without reporting the fate of the envelope. The
-// same bytes must then be sent again.
+// isInconclusive reports whether the host did not report the fate of the envelope.
 func (a hostReply) isInconclusive() bool {
 	status := a.status
 	if status == 0 {
@@ -213,18 +206,15 @@ func (a hostReply) isInconclusive() bool {
 		}
 	}
 	if status == 409 && !a.isObject {
-		return true // not from the host itself; a proxy's page must not cause a reset
+		return true // a proxy's page must not cause a reset
 	}
 	return a.state == "" && !a.hasResult && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
 func (a hostReply) isRouteMissing() bool {
-	// The reference has no ask route, and its smallest server has no reset route.
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
-// kindOf returns the kind of a refusal. It is the kind of the host's code if it matches the status,
-// and otherwise a kind with this status.
 func kindOf(reply hostReply) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
@@ -247,7 +237,7 @@ func kindOf(reply hostReply) problem.Kind {
 
 func kindForCaller(k problem.Kind) problem.Kind {
 	switch k {
-	case problem.Internal, problem.Damaged, problem.Untrusted: // the host's own failures, not the caller's
+	case problem.Internal, problem.Damaged, problem.Untrusted:
 		return problem.BehaviourFailed
 	case problem.Malformed, problem.NotJSON, problem.Usage, problem.UnsupportedMedia, problem.MethodNotAllowed, problem.Canceled, problem.Pending:
 		return problem.Forbidden
@@ -255,7 +245,6 @@ func kindForCaller(k problem.Kind) problem.Kind {
 	return k
 }
 
-// maxQuotedBytes limits how much of a host's text is quoted in an error.
 const maxQuotedBytes = 300
 
 func (a hostReply) safeDetail() string {

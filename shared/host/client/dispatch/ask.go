@@ -11,9 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Ask asks t for the fate of every listed envelope and returns the learned outcomes in
-// LateOutcomes. The host does not run a call because of Ask. An error of kind Pending means that a
-// call is accepted but not answered yet.
+// Ask asks t for the fate of every listed envelope and returns the outcomes in LateOutcomes. The
+// error has kind Pending if an accepted call is not answered yet.
 func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		for _, e := range slices.Concat(r.state.Sent, r.state.Acceptable, r.state.Overtaken) {
@@ -40,7 +39,6 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 func (r *run) nextOvertaken() *envelope.Envelope {
 	for i := range r.state.Overtaken {
 		e := &r.state.Overtaken[i]
-		// Each envelope is asked for once per operation, and once more after a reset.
 		if r.askedHashes[e.Hash()] || r.askError != nil && !r.isOfCurrentCall(e) {
 			continue
 		}
@@ -62,10 +60,9 @@ func (r *run) isOfCurrentCall(e *envelope.Envelope) bool {
 	return r.isCall && r.state.CallKey != "" && e.IdempotencyKey == r.state.CallKey
 }
 
-// settleListed asks for the fate of one listed envelope and settles it. If the host does not report
-// the fate, settleListed adds a sentence to Result.Undetermined. For an envelope of the call in
-// hand, it returns an error instead, because a new envelope must not be signed before the fate is
-// known.
+// settleListed asks for the fate of one listed envelope and settles it. If the host refuses to
+// report on the call in hand, settleListed returns an error, because signing a new envelope could
+// run the call twice.
 func (r *run) settleListed(ctx context.Context, e envelope.Envelope) error {
 	h, isCurrent := e.Hash(), r.isOfCurrentCall(&e)
 	r.askedHashes[h] = true
@@ -104,10 +101,8 @@ func (r *run) settleListed(ctx context.Context, e envelope.Envelope) error {
 	return r.save()
 }
 
-// dropUnknown drops an overtaken envelope that the host does not know. Because another envelope
-// took its position, the host can never accept it, with one exception: the first call of a chain
-// can be accepted after a reset if it was signed later than the floor. Such a call moves to
-// Acceptable.
+// dropUnknown drops an overtaken envelope that the host does not know. A first call that was signed
+// later than the floor can still be accepted after a reset, and moves to Acceptable.
 func (r *run) dropUnknown(unknown *envelope.Envelope, h identity.Hash, reply hostReply) {
 	if !slices.ContainsFunc(r.state.Overtaken, func(e envelope.Envelope) bool { return e.Hash() == h }) {
 		r.addUndetermined(fmt.Sprintf("call %d has not been accepted, but a copy that is still in transit may be accepted", unknown.Seq))
@@ -122,8 +117,6 @@ func (r *run) dropUnknown(unknown *envelope.Envelope, h identity.Hash, reply hos
 	}
 }
 
-// askFate posts an envelope to the ask route. If patient is set, it retries within the limits of
-// the Caller. Otherwise it tries once, and returns the zero reply if the host does not reply.
 func (r *run) askFate(ctx context.Context, e envelope.Envelope, patient bool) (hostReply, error) {
 	body := envelope.AppendRequest(nil, nil, &e)
 	for failedTries, pendingReplies := 0, 0; ; {
@@ -145,7 +138,7 @@ func (r *run) askFate(ctx context.Context, e envelope.Envelope, patient bool) (h
 			err = r.pause(ctx, pendingReplies)
 			pendingReplies++
 		default:
-			r.mayHaveReached = true // an envelope that is asked for was sent
+			r.mayHaveReached = true // the envelope was sent earlier
 			if failedTries++; failedTries >= r.caller.tryLimit() {
 				return reply, r.unresolvedError(err)
 			}

@@ -18,10 +18,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Call sends msg to t and returns the verified answer. If a call with the same message is under
-// way, Call resends its bytes and returns its answer. A call under way with another message is
-// abandoned, although the host may still accept it, and its outcome is returned in LateOutcomes.
-// The package documentation describes the errors.
+// Call sends msg to t and returns the verified answer. If the call in hand has the same message,
+// Call resends its bytes. A call in hand with another message is abandoned, and its outcome is
+// later returned in LateOutcomes.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		r.isCall = true
@@ -32,8 +31,8 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 	})
 }
 
-// GiveUp ends the call in hand of t without an outcome. The next Call signs a new envelope, even
-// for the same message. The signed envelopes remain listed, and the next Call asks for their fates.
+// GiveUp ends the call in hand of t without an outcome, so that the next Call signs a new envelope
+// even for the same message.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.runLocked(ctx, t, func(_ context.Context, r *run) error {
 		if r.state.CallKey == "" || r.state.callOutcome() != nil {
@@ -45,8 +44,6 @@ func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	return err
 }
 
-// prepareMessage checks the message and determines whether its call is under way. All envelopes of
-// the call in hand have the same idempotency key.
 func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 	msg.Role = cmp.Or(msg.Role, envelope.RoleUser)
 	if err := msg.Check(); err != nil {
@@ -91,8 +88,6 @@ func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 	return msg
 }
 
-// isThreadStart reports whether e contains msg as the first message of a new thread. A caller that
-// repeats msg may omit the thread if it has not read in the target's card that the agent remembers.
 func isThreadStart(e *envelope.Envelope, msg envelope.Message) bool {
 	id := "c-" + e.IdempotencyKey
 	if msg.ContextID != nil {
@@ -102,8 +97,8 @@ func isThreadStart(e *envelope.Envelope, msg envelope.Message) bool {
 	return isSameMessage(e.Payload, msg)
 }
 
-// checkResumed applies Check to a resumed call, unless the target has accepted the call. Resending
-// an accepted call returns the answer without further cost.
+// checkResumed applies Check to a resumed call that the target has not accepted. Resending an
+// accepted call is free.
 func (r *run) checkResumed(ctx context.Context) error {
 	if r.caller.Check == nil || r.state.callOutcome() != nil {
 		return nil
@@ -129,14 +124,12 @@ func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
 	return r.result.RequestHash
 }
 
-// repeatSteps repeats until the call in hand is decided. Each iteration performs the first due
-// step, in the order of PROTOCOL §16.
 func (r *run) repeatSteps(ctx context.Context, msg envelope.Message) error {
 	resumed := r.result.Resumed
 	for range maxSteps {
 		var err error
 		switch e := r.state.callEnvelope(); {
-		case r.state.callOutcome() != nil: // possibly learned by an earlier run that ended before it returned
+		case r.state.callOutcome() != nil:
 			return r.deliverOutcome()
 		case r.state.PendingReset != nil:
 			err = r.finishReset(ctx)
@@ -191,11 +184,11 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool
 	h := r.setCurrent(e)
 	r.mayHaveReached, r.mayBeAccepted = r.mayHaveReached || mayHaveArrived, r.mayBeAccepted || mayHaveArrived
 	body, callURL := envelope.AppendRequest(nil, nil, &e), r.withMaxPrice(r.callURLs.send)
-	storeFailed := false // whether a try failed in the host's store
+	storeFailed := false
 	for failedTries, pendingReplies := 0, 0; ; {
 		reply, err := r.post(ctx, callURL, body)
-		// After a failure of the host's store, only an explicit statement of the host shows that it
-		// did not accept the call.
+		// After the host's store failed, only an explicit reply shows that the call was not
+		// accepted.
 		isFateUnstated := storeFailed && err == nil && !reply.hasMembers()
 		r.mayBeAccepted = r.mayBeAccepted || mayHaveAccepted(reply, err) || isFateUnstated
 		storeFailed = storeFailed || err == nil && reply.hasStoreFailure()
@@ -207,7 +200,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool
 				return r.actOnVerdict(ctx, h, reply, v, otherEnvelope, err)
 			}
 		}
-		mayHaveArrived = mayHaveArrived || !problem.Is(err, problem.Unavailable) // the request may have arrived
+		mayHaveArrived = mayHaveArrived || !problem.Is(err, problem.Unavailable)
 		if reply.state == statePending {
 			r.result.Due, ctx = reply.due, r.unlimitedCtx
 			remaining := r.remainingWait(reply.due)
@@ -217,8 +210,6 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool
 			err = r.awaitAnswer(ctx, &e, remaining, pendingReplies)
 			pendingReplies++
 		} else {
-			// If the target cannot have accepted the call, the caller may prefer to call another
-			// vacant soon.
 			if failedTries++; failedTries >= r.caller.tryLimit() || r.caller.MaxUnacceptedTries > 0 && !r.mayBeAccepted && failedTries >= r.caller.MaxUnacceptedTries {
 				return r.endPosting(ctx, e, h, errors.Join(err, replyError(reply)))
 			}
@@ -241,10 +232,6 @@ func (r *run) withMaxPrice(callURL string) string {
 	return callURL + sep + "max_price=" + strconv.FormatInt(*r.caller.MaxPrice, 10)
 }
 
-// mayHaveAccepted reports whether, after a post with this reply or error, the target may have
-// accepted the call. The target did not accept a request that was not sent or that it refused. If
-// the host's store failed, mayHaveAccepted returns false, and endPosting asks for the fate of the
-// call.
 func mayHaveAccepted(reply hostReply, err error) bool {
 	switch {
 	case err != nil:
@@ -252,22 +239,17 @@ func mayHaveAccepted(reply hostReply, err error) bool {
 	case reply.state != "":
 		return reply.state != stateUnknown
 	case reply.isInconclusive():
-		return !reply.hasStoreFailure()
+		return !reply.hasStoreFailure() // endPosting asks for the fate
 	}
 	return reply.status >= 200 && reply.status < 300 || reply.status >= 500 && reply.status != http.StatusNotImplemented
 }
 
-// hasStoreFailure reports whether the host states that its store failed, either before it could
-// accept the call or after the call ran (PROTOCOL §6, steps 4, 7 and 9). In both cases the host has
-// finished the request.
 func (a hostReply) hasStoreFailure() bool {
 	return a.status == problem.Unavailable.Forms().HTTPStatus && a.code == problem.Unavailable.String()
 }
 
-// endPosting ends the attempts to post e without a conclusive reply. If another vacant can be
-// called instead (MaxUnacceptedTries) and the host reported a failure of its store, endPosting asks
-// the host once for the fate of e. Another vacant may get the message only if the host does not
-// know e after a search of all epochs.
+// endPosting ends the attempts to post e. If the caller may now call another vacant, endPosting
+// first asks the host for the fate of e, because otherwise both vacants could run the call.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
 	if r.mayBeAccepted || !r.mayHaveReached || r.caller.MaxUnacceptedTries == 0 {
 		return r.unresolvedError(cause)
@@ -297,9 +279,9 @@ func (r *run) actOnVerdict(ctx context.Context, h identity.Hash, reply hostReply
 	return err
 }
 
-// deliverOutcome moves outcomes to the result and saves the state without the outcomes. After a
-// crash before the save, the same call finds its outcome in the state and sends no request. After a
-// crash between the save and the use of the result, the same call is a new one.
+// deliverOutcome moves outcomes to the result and saves the state without them. If the process dies
+// before the save, repeating the call returns the outcome. If the process dies after the save,
+// repeating the call makes a new call.
 func (r *run) deliverOutcome() error {
 	outcome := *r.state.callOutcome()
 	h := r.setCurrent(outcome.Request)
@@ -338,8 +320,6 @@ func (r *run) deliverLate() error {
 	return r.save()
 }
 
-// settleOther handles a host whose tip is another listed envelope with the same sequence number. It
-// asks for the fate of that envelope and never resends it.
 func (r *run) settleOther(ctx context.Context, otherEnvelope envelope.Envelope, h identity.Hash) error {
 	reply, err := r.askFate(ctx, otherEnvelope, true)
 	if err != nil {
@@ -354,7 +334,7 @@ func (r *run) settleOther(ctx context.Context, otherEnvelope envelope.Envelope, 
 	case reply.isRouteMissing():
 		r.settleLost(otherEnvelope, h)
 	default:
-		// The tip has changed since the host reported it, or the host contradicts itself: try again.
+		// The host's report is out of date or contradictory.
 		return r.pause(ctx, 0)
 	}
 	return r.save()

@@ -15,123 +15,102 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Caller calls targets with one identity. Signer, Book and Transport are required; other fields
-// have defaults. It is safe for concurrent use, but calls of one target run one after the other.
+// Caller calls targets with one identity. Signer, Book and Transport are required. A Caller is safe
+// for concurrent use, but calls to one target run one after the other.
 type Caller struct {
 	Signer    identity.Signer
 	Book      Book
 	Transport Transport
 	Now       func() time.Time
 	Rand      io.Reader
-	// Wait pauses between tries. It returns early if ctx ends.
-	Wait func(ctx context.Context, d time.Duration) error
+	Wait      func(ctx context.Context, d time.Duration) error
 
-	// AutoReset lets Call reset a chain that another program has moved. It is for agents and load
-	// generators. If it is false, Call returns a StuckError with RemedyReset, and a person decides.
+	// AutoReset lets Call reset a chain that another program has moved.
 	AutoReset bool
-	// MaxTries limits how often the same bytes are posted while replies are inconclusive (default 6).
-	// AnswerTimeout limits the wait for the answer to an accepted call (default 45 s, which exceeds a
-	// host's deadline and grace).
+	// MaxTries limits the posts of one request, and AnswerTimeout the wait for its answer.
 	MaxTries      int
 	AnswerTimeout time.Duration
 
-	// MaxDueWait replaces AnswerTimeout if MaxDueWait is larger and the host reports the time by which
-	// the call will be decided (the due time). OnDue, if not nil, gets the due time, converted to the
-	// Caller's clock. The Caller then waits until the due time, at most MaxDueWait.
+	// MaxDueWait, if larger than AnswerTimeout, limits the wait if the host reports a due time.
+	// OnDue, if not nil, receives the due time.
 	MaxDueWait time.Duration
 	OnDue      func(due time.Time)
-	// MaxTime limits an operation, excluding the waits for another session of the pair and for the
-	// answer to an accepted call. Zero means no limit.
+	// MaxTime limits an operation, excluding waits for another session and for an answer.
 	MaxTime time.Duration
 
-	// Thread selects the context id of new messages.
 	Thread ThreadChoice
 
-	// MaxPrice is the limit of a call's price, in micro-dollars. Hosts refuse calls that may cost
-	// more. If it is nil, any price is accepted.
+	// MaxPrice is the highest acceptable price in micro-dollars, or nil for any price.
 	MaxPrice *int64
-	// Check is called before a new call is signed, and before a stored call that the target did not
-	// accept is resent. Its error ends the call. It may be nil.
+	// Check, if not nil, is called before a call is sent that the target has not accepted. Its
+	// error ends the call.
 	Check func(ctx context.Context, t Target) error
 
-	// MaxUnacceptedTries, if not 0, also limits the tries as long as the target cannot have accepted
-	// the call. It is for callers that prefer to try another vacant.
+	// MaxUnacceptedTries, if not 0, limits the tries while the target cannot have accepted the
+	// call.
 	MaxUnacceptedTries int
 }
 
-// ThreadChoice selects the context id of a message.
 type ThreadChoice uint8
 
 const (
-	AnyThread   ThreadChoice = iota // the message's id, if any; State.ThreadID does not change
+	AnyThread   ThreadChoice = iota // the message's id
 	NamedThread                     // the message's id, which becomes State.ThreadID
 	NewThread                       // a new id, which becomes State.ThreadID
 	LastThread                      // State.ThreadID
 )
 
-// Defaults and limits of a Caller.
 const (
 	DefaultTries         = 6
-	DefaultAnswerTimeout = 45 * time.Second
+	DefaultAnswerTimeout = 45 * time.Second // exceeds a host's deadline and grace
 
 	firstPause = 200 * time.Millisecond
 	maxPause   = 5 * time.Second
 
-	// maxSkew is the largest clock error that is corrected by the host's time. A person must correct a
-	// larger error, because a lying host must not choose the times that are signed.
-	maxSkew = time.Hour
-	// maxResetSkew is the largest difference between the signed time of a reset and the host's clock
-	// (PROTOCOL §9).
+	// maxSkew limits clock corrections, because a lying host must not choose the times that are
+	// signed.
+	maxSkew      = time.Hour
 	maxResetSkew = 300 * time.Second
-	// maxSteps limits the iterations of one operation, whatever the host replies.
-	maxSteps = 32
-	// dueMargin is added to a call's due time, so that a last resend finds out that the call is
-	// void.
-	dueMargin = 10 * time.Second
+	maxSteps     = 32
+	dueMargin    = 10 * time.Second // a last resend finds the call void
 )
 
-// Result is the result of an operation. After an error, it describes the state that was reached.
 type Result struct {
 	Target identity.ID
 
-	Request     envelope.Envelope // call that was settled or is under way
+	Request     envelope.Envelope
 	RequestHash identity.Hash
-	Resumed     bool // whether the call was already under way, so the same bytes were sent again
+	Resumed     bool
 
 	Fate      Fate // empty while the call is open
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	CutReason string // reason why Reply is incomplete (CallOutcome.CutReason)
+	CutReason string
 	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
-	// Status is the HTTP status of the deciding reply, or 0.
-	Status int
-	// PaymentOptions lists the ways to pay for a call that the host refused with 402: key, link, free,
-	// or credit if an account pays whose balance is too low.
+	Status     int
+	// PaymentOptions lists the ways to pay if the host refused with 402.
 	PaymentOptions []string
 
-	// Due is the time by which, according to the host, a call under way will be decided. It is zero
-	// if unknown.
+	// Due is the time by which the host will decide the call, or zero.
 	Due time.Time
 
-	StartedAt    time.Time     // start of the operation
-	Duration     time.Duration // total duration, including waits
-	RequestTime  time.Duration // duration of all posts
-	RequestCount int           // number of requests
-	IsReset      bool          // whether the chain was reset
+	StartedAt    time.Time
+	Duration     time.Duration
+	RequestTime  time.Duration
+	RequestCount int
+	IsReset      bool
 
-	// MayBeAccepted is set if the call is not settled and the target may have accepted it. The call
-	// may then run or have run. If MayBeAccepted is not set after an error, another vacant can be
-	// called.
+	// MayBeAccepted is set if the call is open and the target may have accepted it. Calling another
+	// vacant could then run the call twice.
 	MayBeAccepted bool
 
-	LateOutcomes []CallOutcome // outcomes of earlier calls, learned in this operation
-	// Undetermined lists, in sentences, what could not be determined.
+	LateOutcomes []CallOutcome
+	// Undetermined explains which outcomes are unknown.
 	Undetermined []string
 }
 
-// run is one operation on one pair.
 type run struct {
 	caller   *Caller
 	target   Target
@@ -141,19 +120,19 @@ type run struct {
 	state    State
 	result   *Result
 
-	callKey          string                 // idempotency key of the call in hand
-	isCall           bool                   // whether the operation is a Call, which must determine the fate of the call in hand
-	hasPendingCall   bool                   // whether an envelope that was asked for is accepted but not answered
-	clockCorrected   bool                   // whether the clock was corrected
-	floorRetries     int                    // number of new signatures because of a floor
-	askedHashes      map[identity.Hash]bool // envelopes whose fate was asked for
-	waitedTime       time.Duration          // time spent in pauses and streams
-	unlimitedCtx     context.Context        // context without the limit Caller.MaxTime
-	lastWaitStreamed bool                   // whether the last wait for an answer was a stream
-	streamRefused    bool                   // whether the host refused to stream
-	mayHaveReached   bool                   // whether a request may have reached the target
-	mayBeAccepted    bool                   // whether the target may have accepted the call in hand
-	askError         error                  // error of a failed ask; if set, only envelopes of the call in hand are still asked for
+	callKey          string
+	isCall           bool
+	hasPendingCall   bool
+	clockCorrected   bool
+	floorRetries     int
+	askedHashes      map[identity.Hash]bool
+	waitedTime       time.Duration
+	unlimitedCtx     context.Context // not limited by Caller.MaxTime
+	lastWaitStreamed bool
+	streamRefused    bool
+	mayHaveReached   bool
+	mayBeAccepted    bool
+	askError         error // if set, only envelopes of the call in hand are asked for
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
@@ -190,8 +169,6 @@ func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context
 	return res, err
 }
 
-// isInDoubt reports whether the target may have accepted the call in hand: an envelope posted in
-// this operation, or an envelope of the call that is listed as overtaken or acceptable.
 func (r *run) isInDoubt() bool {
 	isOfCall := func(e envelope.Envelope) bool { return r.callKey != "" && e.IdempotencyKey == r.callKey }
 	return r.mayBeAccepted || slices.ContainsFunc(r.state.Overtaken, isOfCall) || slices.ContainsFunc(r.state.Acceptable, isOfCall)
@@ -247,7 +224,7 @@ func (c *Caller) newIdempotencyKey() (string, error) {
 	if _, err := io.ReadFull(c.randReader(), u[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an idempotency key")
 	}
-	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // a random UUID, like the reference's
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80 // random UUID
 	x := hex.EncodeToString(u[:])
 	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:], nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// streamer is a Transport that can stream an answer, for example HTTP.
 type streamer interface {
 	Open(ctx context.Context, r outbound.Request) (*http.Response, error)
 }
@@ -31,9 +30,6 @@ func (r *run) remainingWait(due time.Time) time.Duration {
 	return max(rest, min(due.Sub(r.caller.currentTime())+dueMargin, r.caller.MaxDueWait-r.waitedTime))
 }
 
-// awaitAnswer waits before an accepted call is resent. If the host streams the call, awaitAnswer
-// returns when the stream ends. It pauses instead if the host does not stream, or if the last
-// stream ended before the answer was stored.
 func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, remaining time.Duration, pendingReplies int) error {
 	transport, ok := r.caller.Transport.(streamer)
 	if !ok || r.streamRefused || r.lastWaitStreamed {
@@ -53,7 +49,7 @@ func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, remaining t
 }
 
 func (r *run) streamAnswer(ctx context.Context, transport streamer, e *envelope.Envelope) error {
-	// The content of the stream is discarded, because the following resend gets the answer.
+	// The stream is discarded, because the following resend gets the answer.
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),
 		"params": json.RawMessage(a2awire.EncodeSendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.EnvelopeMessage(e)})),

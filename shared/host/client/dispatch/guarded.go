@@ -10,9 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// GuardedTransport is the Transport to endpoints that a stranger chose. It uses outbound, which
-// does not connect to private networks. Hosts use only GuardedTransport. Client determines on whose
-// behalf requests are sent. A GuardedTransport is safe for concurrent use.
+// GuardedTransport is the Transport of hosts, for endpoints that a stranger chose. It does not
+// connect to private networks. It is safe for concurrent use.
 type GuardedTransport struct{ Client outbound.ActorClient }
 
 func (g GuardedTransport) Post(ctx context.Context, url string, body []byte) (int, []byte, error) {
@@ -34,11 +33,11 @@ func (g GuardedTransport) Post(ctx context.Context, url string, body []byte) (in
 }
 
 func transportError(err error) error {
-	kind := problem.DeadlineExceeded // outbound's Unavailable includes connections that broke after the request was sent
+	kind := problem.DeadlineExceeded // outbound may return Unavailable after the request was sent
 	var opErr *net.OpError
 	var dnsErr *net.DNSError
 	if errors.As(err, &dnsErr) || errors.As(err, &opErr) && opErr.Op == "dial" || problem.Is(err, problem.Untrusted) {
-		kind = problem.Unavailable // for Untrusted, the certificate was rejected before the request
+		kind = problem.Unavailable // an untrusted certificate is rejected before the request
 	}
 	return problem.Wrap(kind, err, "%s", problem.AsError(err).Text())
 }

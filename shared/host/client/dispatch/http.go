@@ -18,23 +18,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// HTTP is the Transport and Getter of a person's own machine, also for requests to registries of
-// that person's choice. It does not follow redirects, and limits time and size. It connects to
-// loopback and private addresses, because the person chooses the targets. If a stranger chooses the
-// targets, for example in a registry's answer, use GuardedTransport. HTTP is safe for concurrent
+// HTTP is the Transport and Getter of a person's own machine. It connects to loopback and private
+// addresses, so targets that a stranger chose need a GuardedTransport. HTTP is safe for concurrent
 // use.
 type HTTP struct {
 	client *http.Client
 }
 
-// HTTPOptions configures an HTTP. Zero values mean the defaults.
 type HTTPOptions struct {
-	// Timeout limits one exchange (default 60 s, which exceeds every host's deadline).
-	Timeout time.Duration
-	// MaxIdleConns is the number of idle connections per host (default 2).
+	// Timeout limits one exchange (default 60 s).
+	Timeout      time.Duration
 	MaxIdleConns int
-	// Roots are the trusted certificate authorities (default: the system's).
-	Roots *x509.CertPool
+	Roots        *x509.CertPool
 }
 
 func NewHTTP(o HTTPOptions) *HTTP { return &HTTP{client: NewClient(o)} }
@@ -69,8 +64,6 @@ func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
 	return r.Status, r.Body, err
 }
 
-// Do sends any request and returns the errors that Transport.Post documents. If r.MaxReply is 0,
-// the limit of an answer applies.
 func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
 	res, err := doRequest(ctx, h.client, r)
 	if err != nil {
@@ -91,8 +84,7 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 	return outbound.Reply{Status: res.StatusCode, Header: res.Header, Body: b}, nil
 }
 
-// Open sends a request whose answer is read from the returned body. ctx is the only time limit, and
-// the caller must limit the size and close the body.
+// Open sends a request without a timeout. The caller must limit the size of the body and close it.
 func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
 	clientWithoutTimeout := *h.client
 	clientWithoutTimeout.Timeout = 0

@@ -11,22 +11,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// verdict is the meaning of a reply for the envelope that was sent, a row of the table in PROTOCOL
-// §16.
+// verdict is the meaning of a reply for the envelope that was sent (PROTOCOL §16).
 type verdict int
 
 const (
-	verdictResend    verdict = iota // inconclusive or pending: send the same bytes again
-	verdictSettled                  // the call is decided and settled
-	verdictOther                    // another listed envelope was accepted: ask for it and settle it
-	verdictSignAgain                // sign again, because of the host's clock, a floor, or an earlier call that was settled
-	verdictMoved                    // another program moved the chain: reset
-	verdictRefused                  // not accepted, with an error
+	verdictResend verdict = iota // send the same bytes again
+	verdictSettled
+	verdictOther     // another listed envelope was accepted
+	verdictSignAgain // sign a new envelope
+	verdictMoved     // another program moved the chain
+	verdictRefused
 )
 
-// judge applies a reply to the envelope e with hash h, and changes the state. The caller must save
-// the state. If e may have reached the host earlier, a reply that the position is taken may be
-// about e itself. If another listed envelope was accepted, judge also returns that envelope.
+// judge applies a reply to the envelope e and changes the state, which the caller must save.
+// mayHaveArrived means that the host may have received e earlier.
 func (r *run) judge(e envelope.Envelope, h identity.Hash, reply hostReply, mayHaveArrived bool) (v verdict, otherEnvelope *envelope.Envelope, err error) {
 	r.result.Status, r.result.PaymentOptions = reply.status, reply.paymentOptions
 	switch {
@@ -55,9 +53,8 @@ func (r *run) judge(e envelope.Envelope, h identity.Hash, reply hostReply, mayHa
 		}
 		return verdictSignAgain, nil, nil
 	}
-	// The envelope was not accepted, but stays listed, because a copy may still arrive. If another
-	// vacant could be called instead (MaxUnacceptedTries) and the target may have accepted the call
-	// earlier, the call also stays in hand. Signing it again would make a second call.
+	// The envelope stays listed, because a copy may still arrive. If the caller may try another
+	// vacant, a call in doubt stays in hand, because signing it again would make a second call.
 	if e.IdempotencyKey == r.state.CallKey && !(r.caller.MaxUnacceptedTries > 0 && r.isInDoubt()) {
 		r.state.CallKey = ""
 	}
@@ -96,8 +93,6 @@ func (r *run) applyStoredAnswer(e envelope.Envelope, h identity.Hash, reply host
 	return verdictSettled, nil, nil
 }
 
-// acceptAnswer verifies and records an answer. If e is not the next call of the stored chain,
-// another program has moved the chain, and the stored chain stays unchanged.
 func (r *run) acceptAnswer(e envelope.Envelope, h identity.Hash, answer *envelope.Envelope, cutReason string, isNext bool) (verdict, *envelope.Envelope, error) {
 	p, err := r.state.verifyAnswer(answer, h)
 	if err == nil && !p.isBound && !isNext {
@@ -125,7 +120,7 @@ func (r *run) acceptAnswer(e envelope.Envelope, h identity.Hash, answer *envelop
 
 func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, reply hostReply) (verdict, *envelope.Envelope, error) {
 	if reply.hasTip(e.Seq, h) && r.state.findNext(h) != nil {
-		r.state.advance(Point{e.Seq, h}, nil) // the response chain does not move
+		r.state.advance(Point{e.Seq, h}, nil)
 	} else {
 		r.settleWithoutAdvance(h)
 	}
@@ -138,8 +133,7 @@ func (r *run) applyUnanswered(e envelope.Envelope, h identity.Hash, reply hostRe
 	return verdictSettled, nil, nil
 }
 
-// settleWithoutAdvance settles the accepted envelope with hash h without advancing the stored
-// chain. Either another program has moved the chain, or the envelope belongs to an earlier epoch.
+// settleWithoutAdvance settles an accepted envelope that does not continue the stored chain.
 func (r *run) settleWithoutAdvance(h identity.Hash) {
 	if r.state.findNext(h) != nil {
 		r.state.moveAllToOvertaken(h)
@@ -163,10 +157,9 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, reply hostRepl
 			return verdictOther, otherEnvelope
 		}
 	}
-	// The first call after a reset must be signed later than the floor, as must every call to a vacant
-	// that was restored from a backup. Therefore e is signed again with a later time. However, if a
-	// restored host may have received e earlier, it may have run e before the restore removed e.
-	// Signing e again could then run the call twice, so a person must decide.
+	// A first call, or a call to a restored vacant, is signed again with a time after the floor. If
+	// the host may have received e before its restore, it may have run e, and signing e again could
+	// run the call twice. In that case a person must decide.
 	isFirst := e.Seq == 1 && r.state.RequestTip.Seq == 0 && reply.expectedSeq <= 1
 	isAfterRestore := !mayHaveArrived && reply.expectedSeq == e.Seq && reply.tip != nil && *reply.tip == e.Prev
 	if reply.isBelowFloor() && (isFirst || isAfterRestore) {
@@ -183,11 +176,11 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, reply hostRepl
 	return verdictMoved, nil
 }
 
-// findTaken returns the listed envelope that a reference host has accepted with the sequence number
-// of e. If several envelopes are possible, or none is, findTaken returns nil.
+// findTaken returns the listed envelope that a reference host has accepted, or nil if it is
+// unclear.
 func (r *run) findTaken(e envelope.Envelope, h identity.Hash, mayHaveArrived bool) *envelope.Envelope {
 	if r.state.BindsAnswers {
-		return nil // a host that binds answers reports its tip
+		return nil
 	}
 	var candidates []*envelope.Envelope
 	for _, list := range [][]envelope.Envelope{r.state.Sent, r.state.Acceptable} {
@@ -203,8 +196,7 @@ func (r *run) findTaken(e envelope.Envelope, h identity.Hash, mayHaveArrived boo
 	return candidates[0]
 }
 
-// settleLost settles an accepted envelope whose host cannot return the answer (PROTOCOL §23 A5). h
-// is the hash of the envelope in hand.
+// settleLost settles an accepted envelope whose host cannot return the answer (PROTOCOL §23 A5).
 func (r *run) settleLost(lost envelope.Envelope, h identity.Hash) (verdict, *envelope.Envelope) {
 	lostHash := lost.Hash()
 	r.state.advance(Point{lost.Seq, lostHash}, nil)

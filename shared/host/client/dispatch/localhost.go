@@ -12,15 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-// dialTimeout limits one connection attempt.
 const dialTimeout = 10 * time.Second
 
-// loopbackAddrs lists the addresses of localhost in the order in which they are tried.
 var loopbackAddrs = [...]netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// Dial connects to addr, which is host:port, from a person's own machine, without restricting
-// addresses. It connects localhost names, which Go's resolver does not know, to loopback. Hosts use
-// outbound instead. Dial fits http.Transport's DialContext.
+// Dial connects to addr from a person's own machine, without restricting addresses.
 func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	host, port, err := net.SplitHostPort(addr)
@@ -33,7 +29,7 @@ func Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		firstErr = cmp.Or(firstErr, err) // the second error only repeats it for the other address
+		firstErr = cmp.Or(firstErr, err)
 	}
 	return nil, firstErr
 }

@@ -11,12 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// referenceLimits limit the reference's state file, which has a key for each target.
 var referenceLimits = canon.Limits{Bytes: 64 << 20, Depth: 8, Keys: 1 << 20, SkipUnknown: true}
 
-// ParseReference parses the reference's envelope_state.json (PROTOCOL §16). It contains the ends of
-// self's chains with each target, so that the next call can continue them. The result is sorted by
-// target.
+// ParseReference parses the reference's envelope_state.json (PROTOCOL §16), which contains the ends
+// of self's chains.
 func ParseReference(self identity.ID, data []byte) ([]State, error) {
 	var states []State
 	d := canon.NewDecoder(data, referenceLimits)

@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Reset restarts both chains with t by a signed reset, or finishes a pending reset. It then asks
-// the host for the fates of the envelopes in State.Overtaken.
+// Reset restarts both chains with t by a signed reset, or finishes a pending reset.
 func (c *Caller) Reset(ctx context.Context, t Target) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.state.PendingReset == nil {
@@ -68,7 +67,7 @@ func (r *run) signReset(ctx context.Context, floor time.Time) error {
 func (r *run) finishReset(ctx context.Context) error {
 	e := *r.state.PendingReset
 	if age := r.caller.currentTime().Add(r.state.ClockOffset).Sub(e.Time); age > maxResetSkew {
-		return r.signReset(ctx, time.Time{}) // hosts do not accept a reset of this age
+		return r.signReset(ctx, time.Time{}) // hosts do not accept the old reset
 	}
 	body := envelope.AppendRequest(nil, nil, &e)
 	for n := 0; ; n++ {
@@ -94,7 +93,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 	case reply.status == 200 && reply.resetConfirmed:
 		r.state.resetChains()
 		r.result.IsReset = true
-		r.askedHashes = map[identity.Hash]bool{} // ask for all overtaken envelopes again
+		r.askedHashes = map[identity.Hash]bool{} // ask for all envelopes again
 		return r.save()
 	case reply.status == 200:
 		return problem.New(problem.Untrusted, "%s does not confirm the reset: %s", r.target.Name, reply.safeDetail())
@@ -102,7 +101,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 		if r.floorRetries++; r.floorRetries > r.caller.tryLimit() {
 			return problem.New(problem.ClockSkew, "%s keeps asking for a later time: check the clock of this machine", r.target.Name)
 		}
-		if r.floorRetries > 1 { // the host does not accept a time after the floor yet, so wait
+		if r.floorRetries > 1 { // the host's clock is still before the floor
 			if err := r.pause(ctx, r.floorRetries); err != nil {
 				return r.unconfirmedResetError(err)
 			}
@@ -114,8 +113,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 		}
 		return r.signReset(ctx, time.Time{})
 	}
-	// A refusal is final for these bytes. If the refused reset stayed in the state, it would be sent
-	// before every later call. If a copy is accepted nevertheless, the next call notices.
+	// A refused reset must not stay in the state, because it would be sent before every later call.
 	r.state.PendingReset = nil
 	if err := r.save(); err != nil {
 		return err

@@ -38,9 +38,8 @@ func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message
 	return body, res, err
 }
 
-// AcceptStream verifies and settles the answer that ended the stream of a call. The answer must
-// belong to the envelope with requestHash. Its text must equal streamedText, unless the stream had
-// no text and streamedText is nil.
+// AcceptStream verifies and settles the answer at the end of a stream. The answer must belong to
+// the envelope with requestHash. If streamedText is not nil, it must equal the answer's text.
 func (c *Caller) AcceptStream(ctx context.Context, t Target, requestHash identity.Hash, answer *envelope.Envelope, streamedText *string) (Result, error) {
 	res, err := c.AcceptReply(ctx, t, envelope.AppendResponse(nil, nil, answer))
 	switch {
@@ -53,9 +52,8 @@ func (c *Caller) AcceptStream(ctx context.Context, t Target, requestHash identit
 	return res, err
 }
 
-// AcceptReply verifies and settles a reply that was transported by other means: the answer or
-// refusal that a host returned for a printed call. The answer is matched to its call by the request
-// hash that it is bound to. A reply without such a hash belongs to the call in hand.
+// AcceptReply verifies and settles a reply that was transported by other means. A reply that does
+// not name its request belongs to the call in hand.
 func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		reply := parseReply(0, body)
@@ -79,7 +77,7 @@ func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result
 			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): run the same command again to sign a new one", reply.safeDetail())
 		}
 		if v == verdictSettled {
-			r.state.CallKey = e.IdempotencyKey // the accepted answer is the result, whatever call is in hand
+			r.state.CallKey = e.IdempotencyKey // return the outcome of e, even if another call is in hand
 		}
 		if err := r.actOnVerdict(ctx, h, reply, v, nil, err); err != nil || v != verdictSettled {
 			return err

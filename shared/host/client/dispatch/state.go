@@ -9,62 +9,49 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Point is the sequence number and hash of the last envelope of a chain. The zero Point is an empty
-// chain.
 type Point struct {
 	Seq  int64
 	Hash identity.Hash
 }
 
-// State is the state of one identity's calls to one target. A Book stores it as a whole. Its slices
-// are replaced, but never changed in place.
+// State is the state of one identity's calls to one target. Its slices are replaced, but never
+// changed in place.
 type State struct {
 	Self, Target identity.ID
 
-	RequestTip  Point // last settled call
-	ResponseTip Point // last verified answer in the chain
+	RequestTip  Point
+	ResponseTip Point
 
-	// Sent contains every envelope signed for the sequence number after RequestTip, the oldest first.
-	// The envelope that the host accepted is recognized by its hash.
+	// Sent contains the envelopes signed for the next sequence number.
 	Sent []envelope.Envelope
-	// Overtaken contains envelopes that another envelope or a reset has replaced. The host is asked
-	// for their fates, but they are never resent.
+	// Overtaken contains envelopes that another envelope or a reset has replaced. They are never
+	// resent.
 	Overtaken []envelope.Envelope
-	// Acceptable contains envelopes that the host does not know but may still accept: a call refused
-	// as signed ahead of the clock, or a first call later than the floor. The host is asked for their
-	// fates after the next settlement.
-	Acceptable []envelope.Envelope
-	// PendingReset is a signed chain reset that is not confirmed.
+	// Acceptable contains envelopes that the host does not know but may still accept.
+	Acceptable   []envelope.Envelope
 	PendingReset *envelope.Envelope
 
-	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty after the
-	// outcome of the call was returned, or the call was refused or given up.
+	// CallKey is the idempotency key of the call in hand, or "".
 	CallKey string
 
-	LastSignedTime time.Time     // latest time ever signed for this target
-	ClockOffset    time.Duration // how far the host's clock is ahead of ours, according to the host
+	LastSignedTime time.Time
+	ClockOffset    time.Duration // host's time minus local time
 
-	BindsAnswers bool  // whether the target has bound an answer to its request, and so must bind all answers
-	LostAnswers  int64 // number of accepted calls with lost answers, which may leave gaps (PROTOCOL §23 A9)
+	BindsAnswers bool  // whether the target has bound an answer to its request
+	LostAnswers  int64 // PROTOCOL §23 A9
 
-	// ThreadID is the context id of the last call that was signed with a Caller.Thread other than
-	// AnyThread and had a context id. It may be "".
+	// ThreadID is the context id that LastThread continues.
 	ThreadID string
 
-	// Answered contains the last answered calls, at most maxAnswered, the newest last.
 	Answered []Point
 
-	// UnreturnedOutcomes contains outcomes that were learned but not returned yet: the outcome of the
-	// call in hand, in case of a crash before Call returns, and the outcomes of calls that were given
-	// up.
 	UnreturnedOutcomes []CallOutcome
 }
 
-// Fate is the outcome of a call.
 type Fate string
 
 const (
-	Answered   Fate = "answered"   // answered and verified
+	Answered   Fate = "answered"
 	TextGone   Fate = "text_gone"  // answered, but the host no longer has the text
 	Unanswered Fate = "unanswered" // accepted, but will not be answered
 	AnswerLost Fate = "lost"       // accepted by a host that cannot return the answer
@@ -73,26 +60,23 @@ const (
 type CallOutcome struct {
 	Request   envelope.Envelope
 	Fate      Fate
-	Detail    string             // the host's reason for a missing answer
-	Code      string             // code of the reason; may be empty
+	Detail    string
+	Code      string
 	Reply     *envelope.Envelope // set for Answered
-	ReplySeq  int64              // set for Answered and TextGone
-	ReplyHash identity.Hash      // set for Answered and TextGone
-	// CutReason is the host's reason why Reply is incomplete, or "". It is not signed.
+	ReplySeq  int64
+	ReplyHash identity.Hash
+	// CutReason is the host's unsigned reason why Reply is incomplete, or "".
 	CutReason string
 }
 
-// MaxListed limits the envelopes that are listed for one sequence number. A caller at the limit
-// must learn their fate or reset before it signs another envelope, because dropping an envelope
-// could lose its answer.
+// MaxListed limits the listed envelopes of one sequence number. A caller at the limit must ask or
+// reset, because dropping an envelope could lose its answer.
 const MaxListed = 64
 
-// maxAnswered limits the answered calls that a caller can review later.
 const maxAnswered = 16
 
-// LastAnswered returns the newest answered call with sequence number seq. If seq is 0, it returns
-// the newest answered call. The state of an earlier program version contains only the last settled
-// call, which may have no answer.
+// LastAnswered returns the newest answered call with sequence number seq, or the newest one if seq
+// is 0. The state of an earlier program version contains only the last settled call.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	points := s.Answered
 	if len(points) == 0 && s.RequestTip.Seq > 0 {
@@ -165,8 +149,6 @@ func (s *State) advance(call Point, answer *Point) {
 	s.moveAllToOvertaken(call.Hash)
 }
 
-// moveAllToOvertaken moves all listed envelopes to Overtaken, except the envelope with hash h,
-// which it drops.
 func (s *State) moveAllToOvertaken(h identity.Hash) {
 	listed := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
 	s.Overtaken = removeEnvelope(listed, h)
@@ -200,7 +182,6 @@ func (s *State) moveToAcceptable(h identity.Hash) {
 
 func (s *State) nextSignTime(now time.Time) time.Time {
 	t := now.Add(s.ClockOffset).UTC().Truncate(time.Microsecond)
-	// A time must be later than all earlier signed times.
 	if earliest := s.LastSignedTime.Add(time.Microsecond); !s.LastSignedTime.IsZero() && t.Before(earliest) {
 		t = earliest
 	}
@@ -213,8 +194,7 @@ func (s *State) recordSignedTime(t time.Time) {
 	}
 }
 
-// setClockOffset replaces the difference to the host's clock. It does not add to the old
-// difference, because two corrections of one error would double it.
+// setClockOffset replaces the old offset. Adding to it would count one error twice.
 func (s *State) setClockOffset(hostTime, now time.Time) {
 	s.ClockOffset = hostTime.Sub(now).Truncate(time.Microsecond)
 	if s.LastSignedTime.After(hostTime) {

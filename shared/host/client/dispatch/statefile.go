@@ -12,14 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// StateFormat is the format version of AppendJSON.
 const StateFormat = 1
 
-// stateLimits limit an encoded state to MaxListed envelopes of the largest size, with a margin.
 var stateLimits = canon.Limits{Bytes: 64 << 20, Depth: 32, Keys: 1024}
 
-// AppendJSON appends s as a human-readable JSON object with one member per line. Envelopes have the
-// shape of the protocol.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n\"format\": %d,\n\"self\": %q,\n\"target\": %q", StateFormat, s.Self, s.Target)
 	dst = appendPoint(append(dst, ",\n\"request\": "...), s.RequestTip)
@@ -91,8 +87,7 @@ func appendEnvelopes(dst []byte, list []envelope.Envelope) []byte {
 	return append(dst, ']')
 }
 
-// DecodeState parses the output of AppendJSON strictly. Unknown or missing members, misplaced
-// envelopes and newer formats are errors of kind Damaged.
+// DecodeState parses the output of AppendJSON strictly. Its errors have kind Damaged.
 func DecodeState(data []byte) (State, error) {
 	s, err := decodeState(data)
 	if err != nil {
@@ -101,9 +96,7 @@ func DecodeState(data []byte) (State, error) {
 	return s, nil
 }
 
-// stateMembers is the number of members of a state, including the format but not the optional
-// thread and answered.
-const stateMembers = 15
+const stateMembers = 15 // without the optional thread and answered
 
 func decodeState(data []byte) (State, error) {
 	var s State

@@ -18,14 +18,14 @@ const (
 type StuckError struct {
 	error
 	Remedy Remedy
-	Target string // name or address of the target, for a person's command
+	Target string
 }
 
 func (s *StuckError) Unwrap() error { return s.error }
 
 func (r *run) newStuckError(remedy Remedy, kind problem.Kind, format string, args ...any) error {
 	name := r.target.Name
-	if name == r.target.ID.Short() { // the default name, by which a host finds only published vacants
+	if name == r.target.ID.Short() { // unpublished vacants cannot be found by the default name
 		name = cmp.Or(r.target.Address, r.target.URL)
 	}
 	return &StuckError{problem.New(kind, format, args...), remedy, name}

@@ -16,35 +16,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The paths of the message handler (PROTOCOL §6.1).
 const (
 	sendPath  = "/a2a/message/send"
 	askPath   = "/a2a/message/ask"
 	resetPath = "/a2a/chain/reset"
 )
 
-// Target is a vacant to call and its address.
 type Target struct {
 	ID identity.ID
-	// URL is posted to verbatim. It defaults to the card's endpoint.
+	// URL is posted to verbatim (default: the card's endpoint).
 	URL string
-	// Card, if not nil, must verify and belong to ID. Otherwise the call is not sent.
+	// Card, if not nil, must verify and belong to ID.
 	Card *card.Card
-	// Name is the target's name in messages to the person. It defaults to the short id.
 	Name string
-	// HasMemory reports whether the agent remembers the calls of a thread. It is an unsigned statement
-	// of the host.
+	// HasMemory is the host's unsigned statement that the agent remembers the calls of a thread.
 	HasMemory bool
-	// Address is the URL at which the target was found, for example https://agents.example/v/clerk,
-	// if that URL may lead to another vacant later. It is empty if the target was found by its id
-	// or card.
+	// Address is the URL at which the target was found, if it may lead to another vacant later.
 	Address string
 }
 
 func TargetOfCard(c *card.Card) Target { return Target{ID: c.VacantID, Card: c} }
 
-// validate performs steps 1 and 2 of PROTOCOL §16, which need no network, and returns t with the
-// values that follow from the card.
 func (t Target) validate(self identity.ID) (Target, error) {
 	if t.Card != nil {
 		if t.ID.IsZero() {
@@ -74,7 +66,6 @@ func (t Target) validate(self identity.ID) (Target, error) {
 	return t, nil
 }
 
-// callURLs are a target's URLs. stream is the vacant's URL for A2A.
 type callURLs struct{ send, ask, reset, stream string }
 
 func callURLsOf(t *Target) (callURLs, error) {
@@ -90,8 +81,7 @@ func callURLsOf(t *Target) (callURLs, error) {
 	return callURLs{send: t.URL, ask: urlAt(askPath), reset: urlAt(resetPath), stream: urlAt(stream)}, nil
 }
 
-// SendURL returns the URL to post to for a URL that a person typed. It appends /a2a/message/send
-// unless the path ends with it (PROTOCOL §23 C4).
+// SendURL returns the URL to post to for a URL that a person typed (PROTOCOL §23 C4).
 func SendURL(typedURL string) (string, error) {
 	u, err := ParseURL(typedURL)
 	if err != nil {
@@ -100,10 +90,8 @@ func SendURL(typedURL string) (string, error) {
 	return outbound.ReplaceSuffix(u, sendPath, sendPath).String(), nil
 }
 
-// EndpointURLs returns the URLs at which a card's endpoint may accept calls, the likeliest first.
-// Some parts of the reference post to the endpoint verbatim and others append the message path
-// (PROTOCOL §23 C4), so a card may have either form. An endpoint without a path, or with only the
-// path of a vacant, gets the message path. Any other endpoint is tried verbatim first.
+// EndpointURLs returns the URLs at which a card's endpoint may accept calls, the likeliest first
+// (PROTOCOL §23 C4).
 func EndpointURLs(endpoint string) ([]string, error) {
 	u, err := ParseURL(endpoint)
 	if err != nil {
@@ -124,8 +112,7 @@ func EndpointURLs(endpoint string) ([]string, error) {
 	return []string{endpoint, withSendPath}, nil
 }
 
-// ParseURL parses a URL that may be posted to: http or https with a host, without user, password
-// and fragment.
+// ParseURL parses an http or https URL without user, password and fragment.
 func ParseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -142,14 +129,13 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// Getter fetches a URL, for example an HTTP. It is safe for concurrent use.
+// Getter fetches a URL. It is safe for concurrent use.
 type Getter interface {
 	Get(ctx context.Context, url string) (status int, body []byte, err error)
 }
 
-// FetchTarget fetches the card from the host at a URL that a person typed (GET …/card), verifies
-// it, and returns the target at that URL. If the card has another endpoint, the typed URL takes
-// precedence: the person may reach the host by another route, and answers are signed in any case.
+// FetchTarget fetches and verifies the card at a URL that a person typed, and returns the target at
+// that URL.
 func FetchTarget(ctx context.Context, g Getter, typedURL string) (Target, error) {
 	parsed, err := ParseURL(typedURL)
 	if err != nil {

@@ -7,18 +7,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// proof contains the facts that a verified answer establishes.
 type proof struct {
-	point         Point // the answer's position in the response chain
-	isBound       bool  // whether the answer names its request
-	missedAnswers int64 // number of earlier answers that never arrived
+	point         Point
+	isBound       bool
+	missedAnswers int64
 }
 
 // verifyAnswer performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h. A
-// host that has bound one answer to its request must bind all answers. Otherwise, a middleman could
-// choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
+// host that has bound an answer must bind all answers. Otherwise a middleman could choose among old
+// answers (PROTOCOL §23 A2).
 func (s *State) verifyAnswer(e *envelope.Envelope, h identity.Hash) (proof, error) {
-	hash, ok := e.VerifyBy(s.Target) // verify with the target's key, regardless of the claimed sender
+	hash, ok := e.VerifyBy(s.Target) // the claimed sender is not trusted
 	switch {
 	case !ok:
 		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())
@@ -37,9 +36,8 @@ func (s *State) verifyAnswer(e *envelope.Envelope, h identity.Hash) (proof, erro
 	return p, nil
 }
 
-// checkNext performs step 10: the answer must be the next one of the response chain. A host that
-// never bound an answer may have skipped one sequence number for each lost answer (PROTOCOL §23
-// A9).
+// checkNext performs step 10 of PROTOCOL §16. A host that never bound an answer may skip one
+// sequence number for each lost answer (PROTOCOL §23 A9).
 func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
 	tip := chain.Tip{Seq: s.ResponseTip.Seq, Hash: s.ResponseTip.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.BindsAnswers && gap <= s.LostAnswers {

@@ -1,9 +1,9 @@
-// Package registryclient defines the JSON of a registry's routes, and a Go client for hosts of
-// Vacancy and registries of the reference.
+// Package registryclient defines the JSON of a registry's routes, and a client for them. "The
+// reference" is the Python reference implementation of the protocol.
 //
-// Only signed data is trusted. Match.VerifiedCard returns a card only if it verifies and belongs to
-// the vacant. All other fields of a Match are unverified. Answers are read within limits. An
-// unreadable answer is an error of kind Untrusted, never a partial result.
+// Only signed data is trusted: Match.VerifiedCard returns a card only if it verifies and belongs to
+// the vacant, and all other fields of a Match are unverified. An unreadable answer is an error of
+// kind Untrusted.
 package registryclient
 
 import (
@@ -22,12 +22,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// MaxAnswerBytes is the size limit of a registry's answer.
 const MaxAnswerBytes = 8 << 20
 
-// Transport sends one request, for example outbound.ActorClient on a host or dispatch.HTTP on a
-// person's machine. It returns every answer as a Reply. Errors are problems. If the request was not
-// sent, the kind is Unavailable. A Transport is safe for concurrent use.
+// Transport sends one request. If the request was not sent, the error has kind Unavailable. A
+// Transport is safe for concurrent use.
 type Transport interface {
 	Do(ctx context.Context, r outbound.Request) (outbound.Reply, error)
 }
@@ -35,15 +33,13 @@ type Transport interface {
 // Client is a client of one registry. It is safe for concurrent use.
 type Client struct {
 	Transport Transport
-	URL       string // base URL without a trailing slash
-	// Reader proves the reader's identity, for data that is not public. If it is nil, the reader is
-	// anonymous.
+	URL       string
+	// Reader, if not nil, proves the reader's identity for data that is not public.
 	Reader identity.Signer
-	Now    func() time.Time // time of proofs; required with a Reader
+	Now    func() time.Time // required with a Reader
 }
 
-// NormalizeURL returns a registry's base URL without trailing slashes. An invalid URL is an error
-// of kind Usage.
+// NormalizeURL returns a registry's base URL without trailing slashes.
 func NormalizeURL(base string) (string, error) {
 	u, err := outbound.ParseURL(base)
 	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
@@ -78,7 +74,6 @@ func (c *Client) postJSON(ctx context.Context, path string, query url.Values, bo
 	return c.decodeAnswer(b, path, out)
 }
 
-// GetRaw reads a route whose answer is not JSON, for example a checkpoint.
 func (c *Client) GetRaw(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	return c.fetch(ctx, http.MethodGet, path, query, nil)
 }
@@ -120,8 +115,8 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 }
 
 func (c *Client) decodeAnswer(b []byte, path string, out any) error {
-	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswerBytes, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
-	unmarshaler, isUnmarshaler := out.(canon.Unmarshaler)                                // a canon.Unmarshaler is decoded in one pass
+	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswerBytes, Depth: 32, Keys: 1024})
+	unmarshaler, isUnmarshaler := out.(canon.Unmarshaler)
 	var err error
 	if isUnmarshaler {
 		err = unmarshaler.UnmarshalCanon(d)
@@ -140,14 +135,12 @@ func (c *Client) decodeAnswer(b []byte, path string, out any) error {
 	return nil
 }
 
-// StatusError is in the error chain of every unsuccessful answer, for callers that then try another
-// route.
+// StatusError is in the error chain of every unsuccessful answer.
 type StatusError struct {
 	Status     int
-	RetryAfter string // unparsed header: seconds, a date, or ""
-	// If the registry refuses a second card with the same version (an equivocation), KnownCardHash
-	// is the hash of the card that the registry has, and RefusedCardHash is the hash of the refused
-	// card. Otherwise both are zero.
+	RetryAfter string
+	// KnownCardHash and RefusedCardHash are set if the registry already has another card with the
+	// same version.
 	KnownCardHash, RefusedCardHash identity.Hash
 }
 
@@ -156,13 +149,13 @@ func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 func newStatusError(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
-		Error  string          `json:"error"` // detail in answers of the reference's review routes
+		Error  string          `json:"error"`
 		Code   string          `json:"code"`
 		Field  string          `json:"field"`
 		Known  string          `json:"card_hash_known"`
 		Sent   string          `json:"card_hash_sent"`
 	}
-	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body has no members
+	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body)
 	status := &StatusError{Status: r.Status, RetryAfter: r.Header.Get("Retry-After")}
 	status.KnownCardHash, _ = identity.ParseHash(body.Known)
 	status.RefusedCardHash, _ = identity.ParseHash(body.Sent)
@@ -170,7 +163,7 @@ func newStatusError(host string, r *outbound.Reply) error {
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = body.Error // the detail may be a framework's list of validation errors
 	}
-	// The reference sends no code. The status then determines the kind.
+	// The reference sends no code, so the status determines the kind.
 	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, sanitizeDetail(detail))
 	if body.Field != "" {
 		p.Field = sanitizeDetail(body.Field)

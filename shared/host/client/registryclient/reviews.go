@@ -13,10 +13,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// MaxReviewsPerPage is the largest page of a reputation history.
 const MaxReviewsPerPage = 100
 
-// Earned is the score by which hosts rank a vacant, with the evidence for the score.
+// Earned is the score by which hosts rank a vacant.
 type Earned struct {
 	Score    float64 `json:"score"`
 	Evidence float64 `json:"evidence"`
@@ -25,16 +24,14 @@ type Earned struct {
 // ReviewReceipt is a host's answer to a review that it has counted.
 type ReviewReceipt struct {
 	Target            identity.ID    `json:"target"`
-	Position          uint64         `json:"position"`            // position of the review in the target's history
-	Duplicate         bool           `json:"duplicate,omitempty"` // whether the same review was counted before
+	Position          uint64         `json:"position"`
+	Duplicate         bool           `json:"duplicate,omitempty"`
 	Class             review.Class   `json:"class"`
-	PartyReviewNumber int64          `json:"nth"`       // number of the review among the reviews of the target by the same party
-	Substrate         string         `json:"substrate"` // public name of the substrate that answered
+	PartyReviewNumber int64          `json:"nth"`
+	Substrate         string         `json:"substrate"`
 	Weights           review.Ratings `json:"weights"`
-	// ScoreBefore and ScoreAfter are the scores of the target before and after the review. They are
-	// equal for a duplicate.
-	ScoreBefore Earned `json:"before"`
-	ScoreAfter  Earned `json:"after"`
+	ScoreBefore       Earned         `json:"before"`
+	ScoreAfter        Earned         `json:"after"`
 }
 
 // Reputation is the answer of GET /v1/reputation/{id}.
@@ -47,15 +44,14 @@ type Reputation struct {
 // History is a page of GET /v1/reputation_history/{id}. The oldest reviews come first.
 type History struct {
 	Reviews []Review `json:"reviews"`
-	// Next is the position of the first review of the next page, or "" after the last page.
-	Next string `json:"next,omitempty"`
+	Next    string   `json:"next,omitempty"`
 }
 
 // Review is a counted review in a history.
 type Review struct {
 	Position uint64          `json:"position"`
 	Row      json.RawMessage `json:"row"`             // exact bytes of a review.Row
-	Claim    *string         `json:"claim,omitempty"` // nil if the review had no claim or the claim was erased
+	Claim    *string         `json:"claim,omitempty"` // nil if absent or erased
 }
 
 func (c *Client) SubmitReview(ctx context.Context, r review.Record) (out ReviewReceipt, err error) {
@@ -77,10 +73,9 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 	return h, c.getJSON(ctx, "/v1/reputation_history/"+id.String(), v, &h)
 }
 
-// Recount reads all reviews of a vacant, verifies their signatures and their chain, and computes
-// the reputation from them. If the result differs from the reputation that the host reports, the
-// error has kind Untrusted. erasedClaims is the number of reviews whose claim was erased. For such
-// a review, Recount verifies only the signature of the hash.
+// Recount verifies all reviews of a vacant and computes the reputation from them. If the host
+// reports another reputation, the error has kind Untrusted. erasedClaims is the number of reviews
+// whose claim was erased.
 func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erasedClaims int, err error) {
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err

@@ -19,8 +19,7 @@ func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error
 	return r, c.postJSON(ctx, "/v1/revoke_halo", nil, v, &r)
 }
 
-// Card returns the registration and the card of a vacant in any state. It rejects an answer for
-// another id. The caller must verify the card.
+// Card returns the registration and the unverified card of a vacant.
 func (c *Client) Card(ctx context.Context, id identity.ID) (m Match, err error) {
 	if err := c.getJSON(ctx, "/v1/capability_card/"+id.String(), nil, &m); err != nil {
 		return Match{}, err
@@ -31,12 +30,12 @@ func (c *Client) Card(ctx context.Context, id identity.ID) (m Match, err error) 
 	return m, nil
 }
 
-// Query contains the parameters of GET /v1/search. Zero fields are not sent.
+// Query contains the parameters of GET /v1/search.
 type Query struct {
 	Words         string
-	ShortID       string // first 12 digits of an id, used instead of Tag
+	ShortID       string // first 12 digits of an id
 	Tag           string
-	Family        string // family in the listing
+	Family        string
 	MaxPrice      *int64 // micro-dollars per call
 	MinReputation float64
 	Limit         int
@@ -62,8 +61,7 @@ func (q *Query) values() url.Values {
 	return v
 }
 
-// Search sends GET /v1/search. The Python reference implementation lacks this route. Its registry
-// causes a StatusError of 404 or 405.
+// Search sends GET /v1/search. A registry of the reference causes a StatusError of 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
 	if err := c.getJSON(ctx, "/v1/search", q.values(), &answer); err != nil {
@@ -95,7 +93,6 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	if limit != 0 {
 		v.Set("limit", strconv.Itoa(limit))
 	}
-	// Every registry has this route. Its arguments are in the query string.
 	var answer rawPage
 	if err := c.postJSON(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
 		return Page{}, err
@@ -103,7 +100,6 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	return answer.decode(), nil
 }
 
-// rawMatches are undecoded matches.
 type rawMatches []json.RawMessage
 
 func (r *rawMatches) UnmarshalCanon(d *canon.Decoder) error {
@@ -117,7 +113,6 @@ func (r *rawMatches) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-// rawPage is a page with undecoded matches.
 type rawPage struct {
 	matches rawMatches
 	next    string
@@ -153,7 +148,6 @@ func (r *rawPage) decode() Page {
 	return p
 }
 
-// maxLogPage is the largest page of an event log in the Python reference implementation.
 const maxLogPage = 500
 
 func (c *Client) EventLog(ctx context.Context, id identity.ID, afterSeq uint64, limit int) (events []Event, err error) {
@@ -177,8 +171,7 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
 			}
 			afterSeq = page[i].Seq
-			// The Python reference implementation also lists events about id that other actors signed
-			// (PROTOCOL §19).
+			// The reference also lists events about id that other actors signed (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil
 			}

@@ -13,24 +13,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Publication is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the
-// card and of the register event.
+// Publication is the body of POST /v1/halo.
 type Publication struct {
 	Card                 string               `json:"capability_card_blob_hex" canon:"required"`
 	State                lifecycle.State      `json:"runtime_state" canon:"required"`
-	Visibility           lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
+	Visibility           lifecycle.Visibility `json:"visibility,omitempty"`
 	BaseModel            *string              `json:"base_model,omitempty" canon:"null"`
 	Family               *string              `json:"base_model_family,omitempty" canon:"null"`
 	Owner                *string              `json:"owner_org,omitempty" canon:"null"`
-	DeclaredCapabilities []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each element is checked later
+	DeclaredCapabilities []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"`
 	Parent               *identity.ID         `json:"parent_id,omitempty" canon:"null"`
 	Version              *string              `json:"version,omitempty" canon:"null"`
 	Time                 int64                `json:"event_ts_ms" canon:"required"`
 	ActorSeq             int64                `json:"event_actor_seq" canon:"required"`
 	IdempotencyKey       string               `json:"event_idempotency_key" canon:"required"`
 	Signature            string               `json:"event_signature_hex" canon:"required"`
-	// Listing is an extension: a signed listing that is committed together with the card. The
-	// reference rejects unknown members.
+	// Listing is a signed listing. The reference rejects it as an unknown member.
 	Listing json.RawMessage `json:"listing,omitempty" canon:"null"`
 }
 
@@ -40,14 +38,13 @@ type Receipt struct {
 	Visibility lifecycle.Visibility `json:"visibility"`
 	Seq        uint64               `json:"event_seq"`
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
-	Status     string               `json:"status,omitempty"`   // extension: "active" or "revoked"
-	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored earlier
-	// AwaitsProbe is an extension: the vacant will be listed when its endpoint answers.
+	Status     string               `json:"status,omitempty"` // extension: "active" or "revoked"
+	Replayed   bool                 `json:"replayed,omitempty"`
+	// AwaitsProbe is set until the endpoint answers.
 	AwaitsProbe bool `json:"unreached,omitempty"`
 }
 
-// Revocation is the body of POST /v1/revoke_halo. The reference does not define this body and
-// answers 501, so Revocation has the form of a Publication without a card.
+// Revocation is the body of POST /v1/revoke_halo, which the reference answers with 501.
 type Revocation struct {
 	ID             identity.ID `json:"vacant_id" canon:"required"`
 	Reason         string      `json:"reason" canon:"required"`
@@ -57,7 +54,7 @@ type Revocation struct {
 	Signature      string      `json:"event_signature_hex" canon:"required"`
 }
 
-// Match is one vacant in an answer. The first eight members are those that the reference sends.
+// Match is one vacant in an answer. The reference sends only the first eight members.
 type Match struct {
 	ID                   identity.ID          `json:"vacant_id"`
 	CardHash             string               `json:"capability_card_hash_hex"`
@@ -68,22 +65,19 @@ type Match struct {
 	Visibility           lifecycle.Visibility `json:"visibility"`
 	Score                float64              `json:"score"`
 
-	// CapabilityCard repeats CardBlob for the reference's SDK, which reads it in answers of GET
-	// /v1/search_capability.
+	// CapabilityCard repeats CardBlob for the reference's SDK.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
-	Name        string          `json:"name,omitempty"` // name at the registry's own host; not signed
-	State       lifecycle.State `json:"state,omitempty"`
-	Since       string          `json:"since,omitempty"`     // time of the last change of State, in protocol form
-	Status      string          `json:"status,omitempty"`    // active, revoked
-	AwaitsProbe bool            `json:"unreached,omitempty"` // whether the endpoint has not answered yet, so that the vacant is not listed
-	Rank        *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
-	// MissingWords are the words of the query that the vacant lacks. GET /v1/search sets them if no
-	// vacant has all words.
+	Name          string            `json:"name,omitempty"` // not signed
+	State         lifecycle.State   `json:"state,omitempty"`
+	Since         string            `json:"since,omitempty"`
+	Status        string            `json:"status,omitempty"` // active, revoked
+	AwaitsProbe   bool              `json:"unreached,omitempty"`
+	Rank          *float64          `json:"rank,omitempty"`
 	MissingWords  []string          `json:"missing_words,omitempty"`
-	FirstSeq      uint64            `json:"joined,omitempty"`    // registry's sequence number of the vacant's first event
-	LastSeq       uint64            `json:"last_seq,omitempty"`  // registry's sequence number of its last event
-	ActorSeq      int64             `json:"actor_seq,omitempty"` // vacant's own sequence number of this event
+	FirstSeq      uint64            `json:"joined,omitempty"`
+	LastSeq       uint64            `json:"last_seq,omitempty"`
+	ActorSeq      int64             `json:"actor_seq,omitempty"`
 	Listing       json.RawMessage   `json:"listing,omitempty"`
 	ListingSource string            `json:"listing_source,omitempty"` // "signed" or "operator"
 	Reputation    *reputation.State `json:"reputation,omitempty"`
@@ -95,8 +89,7 @@ type Match struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// VerifiedCard returns m's card if it is readable, verifies and belongs to m's vacant. All other
-// fields of m are unverified.
+// VerifiedCard returns m's card if it verifies and belongs to m's vacant.
 func (m *Match) VerifiedCard() (card.Card, error) {
 	blobHex := m.CardBlob
 	blobHex = cmp.Or(blobHex, m.CapabilityCard)
@@ -119,39 +112,34 @@ func (m *Match) VerifiedCard() (card.Card, error) {
 	return c, nil
 }
 
-// Page is a page of matches, from GET /v1/search or one of the reference's two routes. Next is the
-// cursor of the next page, or "" on the last page.
+// Page is a page of matches.
 type Page struct {
 	Matches []Match `json:"matches"`
 	Next    string  `json:"next,omitempty"`
-	// MatchErrors contains the errors of unreadable matches, which must not hide the others
-	// (PROTOCOL §23 C3).
+	// MatchErrors contains the errors of unreadable matches (PROTOCOL §23 C3).
 	MatchErrors []error `json:"-"`
 }
 
-// Matches is the answer of POST /v1/query_capability. NotImplemented is a member of the reference's
-// answer.
+// Matches is the answer of POST /v1/query_capability.
 type Matches struct {
 	Matches        []Match  `json:"matches"`
 	NotImplemented []string `json:"not_implemented_in_p4"`
 }
 
-// Event is an event of the registry's chain. Hosts of Vacancy always send a null Subject: a
-// vacant's log contains only the vacant's own events, so that the log shows the next actor_seq.
+// Event is an event of the registry's chain.
 type Event struct {
-	Seq      uint64       `json:"seq"`
-	Type     string       `json:"event_type"`
-	Actor    identity.ID  `json:"actor_vacant_id"`
-	Subject  *identity.ID `json:"subject_vacant_id"`
-	Payload  string       `json:"payload_json"`
-	Hash     string       `json:"event_hash_hex"`
-	ActorSeq int64        `json:"actor_seq"`
-	Time     int64        `json:"ts"`
-	// Extensions for the verification of the event.
-	Prev           string `json:"prev_event_hash_hex,omitempty"`
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
-	PublicKey      string `json:"signed_by_pubkey_hex,omitempty"`
-	Signature      string `json:"signature_hex,omitempty"`
+	Seq            uint64       `json:"seq"`
+	Type           string       `json:"event_type"`
+	Actor          identity.ID  `json:"actor_vacant_id"`
+	Subject        *identity.ID `json:"subject_vacant_id"`
+	Payload        string       `json:"payload_json"`
+	Hash           string       `json:"event_hash_hex"`
+	ActorSeq       int64        `json:"actor_seq"`
+	Time           int64        `json:"ts"`
+	Prev           string       `json:"prev_event_hash_hex,omitempty"`
+	IdempotencyKey string       `json:"idempotency_key,omitempty"`
+	PublicKey      string       `json:"signed_by_pubkey_hex,omitempty"`
+	Signature      string       `json:"signature_hex,omitempty"`
 }
 
 // Lineage is the answer of GET /v1/lineage/{id}.
@@ -172,14 +160,14 @@ type Manifest struct {
 // Revoked is one element of GET /v1/revocation_list.
 type Revoked struct {
 	ID     identity.ID `json:"vacant_id"`
-	Reason string      `json:"reason"` // empty on hosts of Vacancy; other registries may set it
+	Reason string      `json:"reason"`
 	Seq    uint64      `json:"event_seq"`
 	Time   int64       `json:"ts"` // signed time in Unix milliseconds
 }
 
 func (m *Match) ParseDeclaredCapabilities() (list []string) {
 	if json.NewDecoder(strings.NewReader(m.DeclaredCapabilities)).Decode(&list) != nil {
-		return nil // unreadable
+		return nil
 	}
 	return list
 }

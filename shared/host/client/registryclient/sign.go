@@ -17,20 +17,19 @@ import (
 
 // Draft is a publication whose event is not signed yet.
 type Draft struct {
-	Card                 card.Card // signed
+	Card                 card.Card
 	State                lifecycle.State
-	Visibility           lifecycle.Visibility // requested visibility; the state may hide the vacant
+	Visibility           lifecycle.Visibility
 	BaseModel            *string
 	Family               *string
 	Owner                *string
 	Version              *string
 	DeclaredCapabilities []string
 	Parent               *identity.ID
-	Listing              *listing.Listing // signed; only for registries of Vacancy
+	Listing              *listing.Listing // only for registries of Vacancy
 }
 
-// Sign signs the register event with the sequence number seq and an idempotency key, and returns
-// the request.
+// Sign signs the register event and returns the request.
 func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Publication, error) {
 	e := event.Event{
 		Type: event.Register, Actor: d.Card.VacantID, IdempotencyKey: key, Time: now.UnixMilli(), ActorSeq: seq,
@@ -50,13 +49,11 @@ func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key stri
 	return p, nil
 }
 
-// KeyState is a vacant's state in a registry, according to the events that it signed.
+// KeyState is a vacant's state according to the events that it signed.
 type KeyState struct {
-	NextSeq int64
-	// CardHash is the hash of the card in the vacant's last register event, or zero.
+	NextSeq  int64
 	CardHash identity.Hash
-	// Revoked is set if the key is revoked.
-	Revoked bool
+	Revoked  bool
 }
 
 // KeyState reads the event log of id. It trusts the registry's numbers, because a wrong number is
@@ -87,13 +84,10 @@ func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error)
 	return s, err
 }
 
-// maxTries limits the attempts to send a request whose outcome is unknown. It also limits the
-// attempts to find a sequence number while another machine uses the key.
 const maxTries = 3
 
-// PublishAs publishes d with the vacant's own key. It finds the next sequence number and names the
-// card that is replaced. While the outcome is unknown, it resends the same bytes, because a
-// repeated publication has no effect.
+// PublishAs publishes d with the vacant's own key. While the outcome is unknown, it resends the
+// same bytes.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
 		keyState, err := c.KeyState(ctx, s.ID())
@@ -145,8 +139,8 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 	}
 }
 
-// newIdempotencyKey returns an unguessable idempotency key. In the reference, all actors together
-// can use a key only once, so another actor could block a key that it can guess.
+// newIdempotencyKey returns an unguessable key, because in the reference another actor could block
+// a key by using it first.
 func newIdempotencyKey(t event.Type, random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -155,8 +149,6 @@ func newIdempotencyKey(t event.Type, random io.Reader) (string, error) {
 	return fmt.Sprintf("%s:%x", t, b), nil
 }
 
-// retryUnknown repeats a request while its outcome is unknown, because there was no answer or the
-// registry's storage failed.
 func retryUnknown(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
 	for range maxTries {
 		r, err = send()

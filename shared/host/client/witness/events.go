@@ -8,17 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxConcurrentRequests limits concurrent requests for events.
 const maxConcurrentRequests = 8
 
-// Results of verifyEvent.
 const (
 	eventVerified = 1 + iota
 	eventHidden
 )
 
-// verifyEvents verifies the events from number first on against leaf hashes that result in the
-// signed root.
 func (f Follower) verifyEvents(ctx context.Context, r *Report, leaves []identity.Hash, first uint64) error {
 	for first <= r.Size {
 		last := min(first+leavesPerRequest-1, r.Size)
@@ -48,9 +44,8 @@ func (f Follower) verifyEvents(ctx context.Context, r *Report, leaves []identity
 	return nil
 }
 
-// verifyEvent verifies one event. The event's leaf hash covers the complete event, including the
-// link to the previous event, and the signature proves the actor. If the event is not public, the
-// result is eventHidden.
+// verifyEvent verifies an event against its leaf hash, which covers the complete event. The
+// signature proves the actor.
 func (f Follower) verifyEvent(ctx context.Context, leaves []identity.Hash, seq uint64) (int, error) {
 	e, prev, err := f.Log.Event(ctx, seq)
 	if err != nil {

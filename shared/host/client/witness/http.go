@@ -14,7 +14,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// HTTP is the Log of a host that is reached over HTTP.
 type HTTP struct {
 	Client *registryclient.Client
 }

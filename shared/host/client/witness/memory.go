@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Checkpoints is a directory with the last verified checkpoint of each host, as a signed note. The
-// stored checkpoint prevents the host from showing a different history later.
+// Checkpoints is a directory with the last verified checkpoint of each host, so that a host cannot
+// show a different history later.
 type Checkpoints struct{ Dir string }
 
 func (m Checkpoints) Path(baseURL string) string {
@@ -50,11 +50,9 @@ func (m Checkpoints) Load(baseURL string) ([]byte, error) {
 	return note, nil
 }
 
-// lockPollInterval is the pause between two tries to lock.
 const lockPollInterval = 50 * time.Millisecond
 
-// Save stores a checkpoint that was verified against the previous one. It does not replace a later
-// checkpoint that another process has verified in the meantime.
+// Save stores a verified checkpoint unless another process has stored a later one.
 func (m Checkpoints) Save(ctx context.Context, baseURL string, r Report) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return writeError(err)

@@ -1,8 +1,5 @@
-// Package witness follows a host's transparency log from outside. It verifies the log against the
-// checkpoints that the host signs now and has signed earlier.
-//
-// Only signatures and hashes are trusted. An error has kind Untrusted exactly if the host's data is
-// inconsistent. The stored state advances only after every check has succeeded.
+// Package witness follows a host's transparency log from outside. It trusts only signatures and
+// hashes. An error has kind Untrusted exactly if the host's data is inconsistent.
 package witness
 
 import (
@@ -16,23 +13,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is a host's log. An error of kind Untrusted means that an answer could not be parsed. A Log
-// is safe for concurrent use.
+// Log is a host's log. It is safe for concurrent use. An error of kind Untrusted means that an
+// answer could not be parsed.
 type Log interface {
 	Checkpoint(ctx context.Context) (note []byte, err error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Proof, error)
 	Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error)
-	// Leaves returns the hashes of up to n events from seq on. It returns fewer if the log ends.
+	// Leaves returns the hashes of up to n events from seq on.
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error)
-	// Event returns an event and the hash of the previous one. If the event is not public, it
-	// returns nil.
+	// Event returns an event and the hash of the previous event, or nil if the event is not public.
 	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
 	// Witness submits a cosigned checkpoint and returns its number of cosignatures.
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
-// MaxLogSize is the largest log that Verify reads, because Verify holds the hashes of all events in
-// memory.
+// MaxLogSize limits memory, because Verify holds the hashes of all events.
 const MaxLogSize = 10_000_000
 
 // Follower verifies one host's log.
@@ -41,26 +36,23 @@ type Follower struct {
 	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
 	// the stored checkpoint.
 	Host identity.ID
-	// KnownNote is another checkpoint, which the host's current checkpoint must also continue. It
-	// may be nil.
+	// KnownNote is another checkpoint that the log must continue, or nil.
 	KnownNote []byte
-	// Progress receives the current step, "hashes" or "events", the number of verified hashes or
-	// events, and the total. It is called repeatedly and may be nil.
+	// Progress may be nil. doing is "hashes" or "events".
 	Progress func(doing string, done, all uint64)
 }
 
-// Report is the result of Verify.
 type Report struct {
 	translog.Checkpoint
 	Note          []byte
 	Cosignatures  []translog.Cosignature
-	Previous      *translog.Checkpoint // previous checkpoint, which this one continues
-	LeafCount     uint64               // number of hashes that result in the signed root
-	VerifiedCount uint64               // number of events whose signature, hash and position were verified
-	HiddenCount   uint64               // number of events that are not public, of which only the hash was verified
+	Previous      *translog.Checkpoint // nil if there is no earlier checkpoint
+	LeafCount     uint64
+	VerifiedCount uint64
+	HiddenCount   uint64 // events of which only the hash was verified
 }
 
-// ForkError is an error with its proof: two checkpoints of one host that contradict each other.
+// ForkError contains two checkpoints of one host that contradict each other.
 type ForkError struct {
 	OldNote, NewNote []byte // signed notes
 	err              error
@@ -83,10 +75,8 @@ func (o *OtherHostError) Error() string {
 
 func (o *OtherHostError) Unwrap() error { return inconsistencyError("%s", o.Error()) }
 
-// Verify verifies the newest checkpoint of the log: the host's signature, the root that results
-// from the hashes of all events, and some inclusion proofs. oldNote is an earlier checkpoint, which
-// the newest one must continue, or nil. Verify then verifies the signature, hash, position and link
-// of each event since oldNote. If oldNote is nil or isFull is set, it verifies all events.
+// Verify verifies the newest checkpoint, which must continue oldNote unless oldNote is nil. It
+// verifies all events since oldNote, or all events if isFull is set.
 func (f Follower) Verify(ctx context.Context, oldNote []byte, isFull bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
@@ -137,8 +127,7 @@ func (f Follower) checkContinuation(ctx context.Context, oldNote []byte, r *Repo
 	newForkError := func(err error) error { return &ForkError{oldNote, r.Note, err} }
 	switch {
 	case r.Size < old.Size:
-		// A cache may have returned an older checkpoint, which the previous one continues. That is
-		// not a fork.
+		// A cache may have returned an older checkpoint, which is not a fork.
 		isOlder, err := f.isOlder(ctx, r.Checkpoint, old)
 		if err != nil {
 			return err
@@ -162,9 +151,8 @@ func (f Follower) checkContinuation(ctx context.Context, oldNote []byte, r *Repo
 	return nil
 }
 
-// isOlder reports whether the host proves that the current checkpoint is an earlier state of the
-// known log. If the host refuses the proof, isOlder returns false. If the host cannot be reached,
-// isOlder returns an error, because a missing answer is not evidence of a fork.
+// isOlder reports whether the host proves that current is an earlier state of known. If the host
+// cannot be reached, isOlder returns an error, because a missing answer is not evidence of a fork.
 func (f Follower) isOlder(ctx context.Context, current, known translog.Checkpoint) (bool, error) {
 	proof, err := f.Log.Consistency(ctx, current.Size, known.Size)
 	for _, kind := range []problem.Kind{problem.Unavailable, problem.DeadlineExceeded, problem.Canceled, problem.TooManyRequests} {
@@ -175,7 +163,6 @@ func (f Follower) isOlder(ctx context.Context, current, known translog.Checkpoin
 	return err == nil && translog.CheckConsistency(current, known, proof) == nil, nil
 }
 
-// leavesPerRequest is the number of hashes per request.
 const leavesPerRequest = translog.MaxLeaves
 
 func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
@@ -215,8 +202,8 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 	return leaves, nil
 }
 
-// checkInclusion requests inclusion proofs of a few events. The verified hashes already imply them,
-// but the host must serve such proofs to others.
+// checkInclusion requests proofs that the verified hashes already imply, because the host must
+// serve such proofs to others.
 func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	lastChecked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {

@@ -1,15 +1,7 @@
-// Package collusionevidence collects the evidence for the check of collusion by the gate, which
-// decides whether a child may become public. The evidence consists of the host's observations about
-// the child, its parent and its siblings.
-//
-// Evidence counts as missing if it does not exist, cannot be read, was produced by other vacants or
-// is older than seven days. The reason is in gate.Observation.MissingReasons, and missing evidence
-// is never reported as zero. If storage is unavailable, Collect returns an error. Collect reads at
-// most ten vacants and at most MaxUnits read units of rows and plans (budget.go), regardless of the
-// number of children, calls and plans and the length of texts. Evidence beyond these limits is
-// missing, with the same result on every host. Collect also reads four documents per vacant. The
-// evidence contains no texts. A vacant's style of writing is represented by a vector of sixteen
-// numbers.
+// Package collusionevidence collects the host's observations about a child, its parent and its
+// siblings for the gate's check of collusion. Evidence is missing if it cannot be read, is older
+// than seven days or exceeds the limits of reading. Missing evidence is never reported as zero.
+// Texts are represented only by a vector of sixteen numbers, the style of writing.
 package collusionevidence
 
 import (
@@ -32,35 +24,28 @@ import (
 )
 
 const (
-	// MaxSiblings limits the siblings that are compared. Graduated siblings are chosen first, and
-	// then the latest.
-	MaxSiblings = 8
-	// MaxResponses limits the responses from which a vacant's style is computed.
+	// MaxSiblings limits the compared siblings: graduated siblings first, and then the latest.
+	MaxSiblings  = 8
 	MaxResponses = collusion.MaxResponses
-	// MaxCallers limits the callers other than the parent whose responses are read if there are too
-	// few responses to the parent.
-	MaxCallers = 8
-	// MaxEvidenceAge is the maximum age of evidence.
+	// MaxCallers limits the callers other than the parent whose responses are read.
+	MaxCallers     = 8
 	MaxEvidenceAge = callstats.MaxHours * time.Hour
 
-	maxConcurrentVacants = 4 // vacants that are read concurrently
+	maxConcurrentVacants = 4
 )
 
-// Vacants reads records, plans and agents of hosted vacants. *vacants.Directory implements it.
 type Vacants interface {
 	Get(ctx context.Context, by vacants.Asker, id identity.ID) (vacants.Record, error)
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 	Agent(ctx context.Context, r *vacants.Record, version int) (definition.Agent, error)
 }
 
-// Registry reads children and registrations. *registry.Registry implements it.
 type Registry interface {
 	ListChildManifests(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
-// Texts decrypts the texts of rows. *textkeys.Keys implements it. It must be safe for concurrent
-// use.
+// Texts must be safe for concurrent use.
 type Texts interface {
 	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
 }
@@ -73,29 +58,26 @@ type Collector struct {
 	Now      func() time.Time
 }
 
-// subject is one of the compared vacants.
 type subject struct {
 	id     identity.ID
-	parent *identity.ID // parent in the vacant's manifest, or nil if the vacant is the child's parent
+	parent *identity.ID // nil for the child's parent
 	owner  string       // owner in its signed listing
-	closed bool         // whether its manifest is closed; if it is hosted, its record is used instead
+	closed bool
 
-	record      vacants.Record // zero if it is not hosted
+	record      vacants.Record // zero if not hosted
 	hosted      bool
-	isComposite bool                  // whether it is a composite, which answers in its children's words
-	refs        []callstats.Reference // positions of its latest answers
-	versions    map[agentVersion]bool // agent versions that produced the collected answers
+	isComposite bool
+	refs        []callstats.Reference
+	versions    map[agentVersion]bool
 }
 
-// agentVersion is a version of a vacant's agent. isFallback means that its fallback model answered.
 type agentVersion struct {
 	number     int
 	isFallback bool
 }
 
-// Collect returns the evidence for a graduation of child under parent. It reads plans and responses
-// one after the other, the child's first, so that every host uses up the shared budget at the same
-// place.
+// Collect returns the evidence for a graduation. It reads plans and responses in a fixed order, so
+// that every host uses up the shared budget at the same place.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	subjects, err := c.listSubjects(ctx, child, parent)
 	if err != nil {
@@ -135,8 +117,8 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.RoleParent
 		}
-		// HasCommonAncestor stays false. A child reaches its ancestors only through the edge to its
-		// parent, which HasCommonAncestor ignores.
+		// HasCommonAncestor stays false, because it ignores the edge to the parent, through which a
+		// child reaches all its ancestors.
 		e.Pairs = append(e.Pairs, gate.Pair{OtherID: subjects[i].id, Role: role, Child: observations[0], Other: observations[i]})
 	}
 	return e, nil
@@ -153,8 +135,8 @@ func (c *Collector) listSubjects(ctx context.Context, child, parent identity.ID)
 			subjects = append(subjects, subject{id: id, parent: &parent, closed: m.IsClosed()})
 		}
 	}
-	// The owner is taken only from a listing that the vacant has signed. A publisher's unsigned
-	// claim and an operator's listing are not evidence.
+	// The owner is taken only from a listing that the vacant has signed. Other listings are claims
+	// and not evidence.
 	ids := make([]identity.ID, len(subjects))
 	for i := range subjects {
 		ids[i] = subjects[i].id

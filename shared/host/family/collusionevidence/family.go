@@ -13,8 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// These are reasons why the families of a vacant are unknown. A family names the model or the
-// server that answers (substrate.Spec.Family).
+// A family names the model or the server that answers.
 const (
 	reasonUnknown       = "its substrate is not known"
 	reasonFormerUnknown = "the substrate of an earlier version is not known"
@@ -30,10 +29,9 @@ func familyOf(text string) string {
 	return s.Family()
 }
 
-// addFamilies sets o.Families to the families of the vacant's substrate. For a composite, whose
-// plan calls its children, it uses the families of the children and of the substrate that combines
-// their answers. Otherwise a child could hide its parent's family in a plan. The children of a
-// composite parent are omitted, because the graduation ends the edge to its child.
+// addFamilies uses all families in a composite's plan, because a child could otherwise hide its
+// parent's family in a plan. The children of a composite parent are omitted, because the graduation
+// ends the edge to its child.
 func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) error {
 	if !s.isComposite {
 		var err error
@@ -55,8 +53,7 @@ func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observa
 	return err
 }
 
-// agentFamilies returns the families of a vacant's substrate and of its fallback model. It returns
-// no family if one of them is unknown.
+// agentFamilies returns no family if the substrate's or the fallback model's family is unknown.
 func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, budget *readBudget) ([]string, error) {
 	primary := familyOf(r.Substrate)
 	if primary == "" || r.AgentVersion == 0 {
@@ -84,7 +81,7 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 	// before a graduation.
 	for v := range s.versions {
 		if v.number == s.record.AgentVersion {
-			continue // addFamilies has added the families of the current version
+			continue
 		}
 		family, err := c.versionFamily(ctx, s, v, budget)
 		if err != nil {
@@ -131,12 +128,10 @@ func familyList(family string) []string {
 	return []string{family}
 }
 
-// planVisitor collects the families that answer for a composite, from its plan and the plans of its
-// children.
 type planVisitor struct {
 	collector  *Collector
 	readBudget *readBudget
-	visited    map[identity.ID]bool // vacants that were visited
+	visited    map[identity.ID]bool
 	families   []string
 	reason     string // first reason why the families are incomplete
 }
@@ -195,7 +190,7 @@ func (t *planVisitor) visitChild(ctx context.Context, id identity.ID, depth int)
 		return nil
 	}
 	r, err := t.collector.Vacants.Get(ctx, vacants.OperatorAsker(), id)
-	// The budget is charged with the approximate size of the record.
+	// The size of the record is an estimate.
 	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10)
 	switch {
 	case problem.Is(err, problem.NotFound):
@@ -204,7 +199,7 @@ func (t *planVisitor) visitChild(ctx context.Context, id identity.ID, depth int)
 	case err != nil:
 		return err
 	case r.IsDeleted():
-		return nil // a deleted vacant answers no calls
+		return nil
 	case r.Substrate == plan.Kind:
 		return t.visitPlan(ctx, id, true, depth+1)
 	}

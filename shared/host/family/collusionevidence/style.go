@@ -67,19 +67,17 @@ func (c *Collector) readResponses(ctx context.Context, s *subject, o *gate.Obser
 	return r.responses, nil
 }
 
-// responseReader collects up to MaxResponses responses of one vacant.
 type responseReader struct {
 	collector    *Collector
 	readBudget   *readBudget
-	windowStart  time.Time // time of the oldest responses that are used
-	pageCount    int       // number of pages that were read
+	windowStart  time.Time
+	pageCount    int
 	responses    []collusion.Response
-	versions     map[agentVersion]bool // versions of the agent that answered
-	isIncomplete bool                  // whether responses may exist that were not read
+	versions     map[agentVersion]bool
+	isIncomplete bool // whether responses may exist that were not read
 }
 
-// shouldStop reports whether reading must stop. If a limit other than MaxResponses is the reason,
-// it also marks the responses as incomplete.
+// shouldStop marks the responses as incomplete if a limit of reading is reached.
 func (r *responseReader) shouldStop() bool {
 	if len(r.responses) == MaxResponses {
 		return true
@@ -99,8 +97,6 @@ func (r *responseReader) readDelegated(ctx context.Context, pair call.Pair) erro
 	return nil
 }
 
-// readReferenced reads the responses at the positions in s.refs, starting with responses to the
-// latest callers. A reference to a missing row is ignored.
 func (r *responseReader) readReferenced(ctx context.Context, s *subject) error {
 	var callers []identity.ID
 	positionsByCaller := map[identity.ID][]uint64{}
@@ -134,9 +130,8 @@ func (r *responseReader) readReferenced(ctx context.Context, s *subject) error {
 	return nil
 }
 
-// addPage adds the answers in one page of a pair's responses, newest first. If wanted is not nil,
-// it adds only answers at these positions. reachedOld means that the page reached responses that
-// are too old.
+// addPage adds the answers in one page. If wanted is not nil, it adds only answers at these
+// positions.
 func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint64, n int, wanted []uint64) (rows []store.Row, reachedOld bool, err error) {
 	r.pageCount++
 	rows, truncated, err := r.collector.readPage(ctx, pair, start, n, r.readBudget)
@@ -170,8 +165,7 @@ func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint
 	return rows, reachedOld, nil
 }
 
-// openAnswer decrypts an answer. ok is false if the answer cannot be read or differs from the
-// signed answer.
+// openAnswer returns ok = false if the answer cannot be read or differs from the signed answer.
 func (r *responseReader) openAnswer(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
 	sealed, additionalData := a.SealedText(pair)
 	plaintext, err := r.collector.Texts.Open(ctx, additionalData, sealed)
@@ -181,8 +175,7 @@ func (r *responseReader) openAnswer(ctx context.Context, pair call.Pair, a *call
 		}
 		return collusion.Response{}, false, nil
 	}
-	// The seal binds the text to this stream and hash. The hash proves that the vacant signed this
-	// text.
+	// The hash proves that the vacant signed this text.
 	e, err := a.Envelope(pair, plaintext)
 	if err != nil || e.Hash() != a.Hash {
 		return collusion.Response{}, false, nil

@@ -1,11 +1,5 @@
-// Package egress decides which endpoints a hosted vacant may reach (PROTOCOL §14). The method
-// Guard.CheckPermission is an outbound.EndpointGuard.
-//
-// A vacant without a parent is not limited. A child reaches only what its own signed manifest
-// allows, and no endpoint if the manifest cannot be read. A call to a vacant may go only to the
-// endpoint in that vacant's own card. Each refusal names the rule. The callee's own signed manifest
-// determines whether the callee is a sibling, so a child cannot present another vacant as its
-// sibling.
+// Package egress decides which endpoints a hosted vacant may reach (PROTOCOL §14). A child reaches
+// only what its own signed manifest allows.
 package egress
 
 import (
@@ -22,27 +16,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Vacants returns the records of hosted vacants, which may be up to a second old. *vacants.Records
-// implements Vacants.
 type Vacants interface {
 	FindCached(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
 }
 
-// Manifests returns the manifests of children with strongly consistent reads. *registry.Registry
-// implements Manifests.
+// Manifests reads with strong consistency.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
 
-// Guard decides which endpoints the vacants of one host may reach. It is safe for concurrent use.
+// Guard is safe for concurrent use. Its method CheckPermission is an outbound.EndpointGuard.
 type Guard struct {
 	Vacants   Vacants
 	Manifests Manifests
 }
 
-// CheckPermission implements outbound.EndpointGuard. For a vacant without a parent it reads only
-// the cached record. For a child it also reads the child's manifest and, unless the callee is its
-// parent, the callee's manifest.
 func (g Guard) CheckPermission(ctx context.Context, actor outbound.Actor, url string) error {
 	id, _ := actor.Vacant()
 	r, ok, err := g.Vacants.FindCached(ctx, id)
@@ -85,6 +73,7 @@ func (g Guard) findSiblings(ctx context.Context, m *composite.Manifest, callee i
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
 	}
+	// The callee's own manifest decides. Otherwise a child could present any vacant as a sibling.
 	calleeManifest, ok, err := g.Manifests.Manifest(ctx, callee)
 	if err != nil || !ok || calleeManifest.Manifest.ParentID != m.ParentID {
 		return nil, err
@@ -93,8 +82,7 @@ func (g Guard) findSiblings(ctx context.Context, m *composite.Manifest, callee i
 }
 
 func checkCalleeEndpoint(callee *card.Card, target string) error {
-	// The target must match the endpoint in the callee's own card. Otherwise a child could reach
-	// any server by presenting it as its parent's endpoint.
+	// If the card were not checked, a child could present any server as its parent's endpoint.
 	if !callee.Verify() {
 		return problem.New(problem.Untrusted, "the card of %s does not verify", callee.VacantID.Short())
 	}

@@ -17,7 +17,6 @@ const KindAttempts = "grad"
 
 func Stream(child identity.ID) store.Stream { return store.StreamOf(KindAttempts, child) }
 
-// ID identifies an attempt in URL paths and messages.
 type ID struct {
 	Child    identity.ID
 	Position uint64
@@ -25,8 +24,7 @@ type ID struct {
 
 func (id ID) String() string { return id.Child.String() + "-" + strconv.FormatUint(id.Position, 10) }
 
-// ParseID parses the result of String. The error is of kind NotFound, because an attempt with a
-// malformed id cannot exist.
+// ParseID parses the result of String. The error is of kind NotFound.
 func ParseID(text string) (ID, error) {
 	notFound := problem.New(problem.NotFound, "graduation %.80q is not known", text)
 	child, position, ok := strings.Cut(text, "-")
@@ -44,18 +42,17 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// Attempt is an attempt of a child to pass the gate. It is immutable.
+// Attempt is an immutable attempt of a child to pass the gate.
 type Attempt struct {
 	ID
 	Submission
-	Policy    gate.Policy // policy at the start of the attempt
+	Policy    gate.Policy // at the start of the attempt
 	StartedAt time.Time
 	DueAt     time.Time // deadline for the commit
 }
 
-// ExecutionName returns the name of the attempt's run in a state machine. A refused request may be
-// sent again, and AWS Step Functions rejects a name that was used within the last 90 days. The name
-// therefore contains the position.
+// ExecutionName returns the name of the attempt's run in a state machine. It contains the position,
+// because AWS Step Functions rejects a name that was used within the last 90 days.
 func (a *Attempt) ExecutionName() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }
@@ -67,7 +64,7 @@ func (a *Attempt) InitialState() RunState {
 type storedAttempt struct {
 	Submission json.RawMessage `json:"submission"`
 	Policy     gate.Policy     `json:"policy"`
-	// StartedAt is in Unix microseconds, like all times in stored documents.
+	// Times are in Unix microseconds.
 	StartedAt int64 `json:"began"`
 	DueAt     int64 `json:"due"`
 }
@@ -80,8 +77,7 @@ func (a *Attempt) encode() ([]byte, error) {
 	return attemptCodec.Encode(storedAttempt{submission, a.Policy, a.StartedAt.UnixMicro(), a.DueAt.UnixMicro()})
 }
 
-// DecodeAttempt decodes a row of child's attempts without verifying signatures. If the row is
-// invalid, the error is of kind Damaged.
+// DecodeAttempt decodes a row without verifying signatures.
 func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	a := Attempt{ID: ID{child, row.Position}}
 	s, err := attemptCodec.Decode(store.Doc{Data: row.Data})

@@ -10,8 +10,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AttemptWindow contains the start times of attempts by children of one parent, in Unix
-// microseconds. The times may be unsorted, because a clock may have gone back.
+// AttemptWindow contains the start times of attempts in Unix microseconds.
 type AttemptWindow struct {
 	StartTimes []int64 `json:"began"`
 }
@@ -21,9 +20,9 @@ func (w AttemptWindow) recentStarts(now time.Time) []int64 {
 	return slices.DeleteFunc(slices.Clone(w.StartTimes), func(start int64) bool { return start <= oldest })
 }
 
-// countAttempt returns the write that counts an attempt at now for parent, or an error if the
-// parent's children have begun too many. The limit is per parent, because a parent can create any
-// number of children, even on other hosts. The write must be committed together with the attempt.
+// countAttempt returns the write that counts an attempt for parent. The limit is per parent,
+// because a parent can create any number of children, even on other hosts. The write must be
+// committed together with the attempt.
 func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	w, d, err := AttemptWindowDocs.Get(ctx, s.Store, AttemptWindowKey(parent))
 	if err != nil {

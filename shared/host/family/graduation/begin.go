@@ -13,16 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Begin returns the child's open or accepted attempt if that attempt has the same request as sub.
-// Otherwise it creates an attempt. The caller must then call RunSteps or start an execution of the
-// state machine, unless the Status is decided. Doing so twice has no additional effect.
+// Begin returns the child's open or accepted attempt for the same request, or creates an attempt.
+// Unless the Status is decided, the caller must call RunSteps or start the state machine. Doing so
+// twice has no additional effect.
 //
-// The errors, in order, are: an invalid form; NotFound for a child that cannot graduate on this
-// host; ConsentRequired for invalid signatures; Malformed or Conflict for a submission that could
-// not be committed; Conflict while another attempt of the child is open; TooManyRequests if the
-// child, or all children of its parent together, began too many attempts in a day. In these cases
-// Begin writes no data. The errors reveal which vacants are children. A handler that must not
-// reveal this fact has to check the signatures first.
+// The errors reveal which vacants are children. A handler that must not reveal this fact has to
+// check the signatures first.
 func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
@@ -58,19 +54,17 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	return st, faultError(err)
 }
 
-// hosting describes which parties of a graduation are on this host. tenant is the tenant whose
-// policy applies: the parent's tenant if the parent is hosted, otherwise the child's.
+// hosting describes which parties of a graduation are on this host. tenant is the parent's tenant
+// if the parent is hosted, otherwise the child's.
 type hosting struct {
 	parentHosted, childHosted bool
 	tenant                    string
-	// refusal is the reason why a party cannot take part: it answers no calls, or the parent is a
-	// closed child.
-	refusal error
+	refusal                   error
 }
 
 func (s *Service) findHosting(ctx context.Context, m *composite.Manifest) (h hosting, err error) {
-	// If neither party is on this host, the child is reported as unknown, so that a request about
-	// vacants of other hosts costs no further work.
+	// If neither party is on this host, the child is reported as unknown, so that the request costs
+	// no further work.
 	for _, party := range []struct {
 		id   identity.ID
 		here *bool
@@ -106,7 +100,7 @@ func (s *Service) findHosting(ctx context.Context, m *composite.Manifest) (h hos
 }
 
 func (s *Service) checkCallable(ctx context.Context, r *vacants.Record) (refusal, err error) {
-	// A revoked key is not refused here, because the gate refuses it.
+	// The gate itself refuses a revoked key.
 	isRevoked, err := s.Registry.IsRevoked(ctx, r.ID)
 	if err != nil || isRevoked {
 		return nil, err
@@ -125,8 +119,6 @@ func (s *Service) checkHasPlan(ctx context.Context, r *vacants.Record) (refusal,
 	return problem.New(problem.Conflict, "child %s is a composite without a plan and answers no call; set one first: vacancy plan set", r.ID.Short()), nil
 }
 
-// checkSubmission returns an error for a submission that would fail at the commit: a party answers
-// no calls, the parent is a closed child, or a party on another host has not signed.
 func (h *hosting) checkSubmission(a *Artefacts, m *composite.Manifest) error {
 	if h.refusal != nil {
 		return h.refusal
@@ -195,8 +187,7 @@ func (s *Service) startAttempt(ctx context.Context, sub *Submission, parent iden
 	return next, s.commitAttempt(ctx, &next, &last, countWrite)
 }
 
-// commitAttempt commits the row and the status of a new attempt and counts it for the parent. If
-// the previous attempt is still recorded as open, it is recorded as failed.
+// commitAttempt commits a new attempt and records a previous open attempt as failed.
 func (s *Service) commitAttempt(ctx context.Context, next, last *Status, countWrite store.Put) error {
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
@@ -226,9 +217,7 @@ func (s *Service) commitAttempt(ctx context.Context, next, last *Status, countWr
 	return nil
 }
 
-// findRepeated returns the attempt that sub repeats: the last one if it is open, or the accepted
-// one. It returns an error if another request's attempt is open, and the zero Status if no attempt
-// is repeated.
+// findRepeated returns the attempt that sub repeats, or the zero Status.
 func (s *Service) findRepeated(ctx context.Context, last *Status, sub *Submission) (Status, error) {
 	isSameRequest := last.Request.Hash() == sub.Request.Hash()
 	switch {

@@ -9,7 +9,7 @@ import (
 )
 
 // commit makes the child public in one transaction. It repeats all checks whose facts may have
-// changed, and retries conflicts until the attempt is due.
+// changed.
 func (s *Service) commit(ctx context.Context, a *Attempt, findings *gate.Findings) error {
 	unlock, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
@@ -19,9 +19,8 @@ func (s *Service) commit(ctx context.Context, a *Attempt, findings *gate.Finding
 	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, findings) })
 }
 
-// decideCommit adds the graduation and the attempt's status to tx. The transaction conflicts if
-// data that decideCommit read has changed. Two runs of one attempt therefore have a single effect,
-// and a failed attempt remains failed.
+// decideCommit adds the graduation and the attempt's status to tx. Two runs of one attempt have a
+// single effect, because the transaction conflicts if data that decideCommit read has changed.
 func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, findings *gate.Findings) error {
 	st, err := s.loadStatusOf(ctx, a)
 	switch {

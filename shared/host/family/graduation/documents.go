@@ -12,18 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Statuses, attempt windows and windows of successes have their own partitions, so that an AWS role
-// can be restricted to one of them.
+// Separate partitions allow an AWS role to be restricted to one of them.
 var (
-	// StatusDocs contains the statuses of attempts. A key is the child and the position in its
-	// stream.
 	StatusDocs = store.DocKind[storedStatus]{
 		Shape:      store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[storedStatus](1),
 		CheckValue: checkStatus,
 	}
-	// AttemptWindowDocs contains the start times of attempts for each parent that a child's
-	// manifest names.
 	AttemptWindowDocs = store.DocKind[AttemptWindow]{
 		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[AttemptWindow](1),
@@ -34,14 +29,15 @@ var (
 			return nil
 		},
 	}
-	// WindowDocs contains, per parent, the times of successful graduations.
+	// WindowDocs contains the times of successful graduations. Only commit writes it, so a role
+	// that writes attempts cannot change the limit of successes.
 	WindowDocs = store.DocKind[storedWindow]{
 		Shape:      store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[storedWindow](1),
 		CheckValue: func(_ store.Doc, w storedWindow) error { return w.SlotTimes.Check() },
 	}
-	// PolicyDocs contains the policies. The star in Sort stands for an empty string in the host's
-	// policy and for #TENANT in a tenant's policy.
+	// PolicyDocs contains policies. The star in Sort is empty for the host and #TENANT for a
+	// tenant.
 	PolicyDocs = store.DocKind[storedPolicy]{
 		Shape:      store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[storedPolicy](1),
@@ -49,7 +45,6 @@ var (
 	}
 )
 
-// attemptCodec is the codec of attempt rows.
 var attemptCodec = store.JSONCodec[storedAttempt](1)
 
 func AttemptKey(child identity.ID, position uint64) store.Key {
@@ -67,7 +62,6 @@ func PolicyKey(tenant string) store.Key {
 	return PolicyDocs.Key(tenant)
 }
 
-// tenantPrefix precedes the tenant in the key of a policy.
 const tenantPrefix = "#"
 
 type storedPolicy struct {

@@ -8,17 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Gate is the service that the graduation routes call.
 type Gate interface {
-	// Submit begins an attempt and starts its run unless the attempt is decided. The run may be
-	// complete when Submit returns.
+	// Submit begins an attempt. It may return before the attempt ends.
 	Submit(ctx context.Context, sub Submission) (Status, error)
-	// StatusFor returns an attempt to its parent or child. For other vacants, or if the attempt
-	// does not exist, the error is NotFound.
+	// StatusFor returns an attempt to its parent or child. For other vacants, the error is
+	// NotFound.
 	StatusFor(ctx context.Context, party identity.ID, id ID) (Status, error)
 }
 
-// Service implements Gate for a single process.
 var _ Gate = (*Service)(nil)
 
 func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
@@ -29,11 +26,10 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	return s.RunSteps(ctx, st.Attempt)
 }
 
-// maxStepTries limits the tries of a step while storage is unavailable.
 const maxStepTries = 3
 
-// RunSteps runs all steps of an attempt in this process and records the outcome. A refusal is not
-// an error but part of the status. The run continues even if the caller's context ends.
+// RunSteps runs all steps of an attempt, even if ctx ends. A refusal is part of the Status and not
+// an error.
 func (s *Service) RunSteps(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.DueAt.Sub(s.now()), 0))
 	defer cancel()

@@ -1,48 +1,25 @@
 // Package graduation runs the gate on a host. The gate decides whether a closed child, which is
-// hidden from all callers outside its tree, may become public. The package manages the attempts of
-// children, runs the steps of gate.Steps, and records the outcomes.
+// hidden from all callers outside its tree, may become public. A Service runs the steps of
+// gate.Steps in one process or as tasks of a state machine, and passes a RunState from step to
+// step.
 //
-// The same Service runs all steps in one process or each step as a task of a state machine. In both
-// cases a small RunState is passed from step to step. The package guarantees:
-//
-//   - An attempt has one outcome, even if its steps run several times or in several processes.
-//   - Only the commit step changes data other than the attempt itself. It does so in one
-//     transaction, which also records the outcome, takes one of the parent's slots and repeats the
-//     checks whose facts may have changed.
-//   - An attempt is not committed after its due time.
-//   - A child has at most one open attempt. An attempt that was not completed in time has failed,
-//     so a crash does not block the child.
-//   - A fault, for example unavailable storage, is never reported as a refusal.
-//   - In an AttemptPeriod, a child begins at most MaxAttempts attempts, and all children of a parent
-//     together at most MaxAttemptsOfParent. They are counted in the commit that begins an attempt.
-//
-// # Layout
-//
-// Stream grad#<child> has an immutable row per attempt with the request, the policy, the start and
-// the due time. Document grad#<child>/<position, 16 hex digits> is the status, which Begin, commit
-// and Record write. gradtry#<parent>/times contains the start times of attempts by the parent's
-// children in the last day and is written only by Begin. gradwin#<parent>/window contains the times
-// of their successes and is written only by commit, so a role that writes attempts cannot change
-// the limit of successes. Each of these has its own partition, so that roles can be restricted to
-// one. host/gate and host/gate#<tenant> are the policies.
+// An attempt has one outcome, even if its steps run several times or in several processes. Only the
+// commit step changes data other than the attempt, in one transaction that also records the
+// outcome. An attempt that was not completed in time has failed, so a crash does not block the
+// child. A fault, for example unavailable storage, is never reported as a refusal.
 //
 // # Limits of a parent
 //
-// An attempt counts for the parent that the child's manifest names, regardless of who signed the
-// request as the parent. Both parties have signed the manifest, and it cannot be changed. The
-// holder of a parent's key can create any number of children, but all these children share one
-// limit. An attacker who has only a child's key can use up at most MaxAttempts of this limit.
+// An attempt counts for the parent that the child's signed manifest names, regardless of who signed
+// the request. All children of a parent share one limit, because a parent can create any number of
+// children. An attacker who has only a child's key can use up at most MaxAttempts of this limit.
 //
 // # Repeated requests
 //
-// The reference implementation defines the form of a request, which contains neither a time nor a
-// nonce. Anyone who has seen a request can therefore send it again. While the attempt is open, a
-// repeated request returns the attempt. After acceptance it returns the outcome. After a refusal or
-// a failure it begins another attempt, which counts for the limits and may succeed if the reason of
-// the failure no longer exists. Consent does not expire. It covers only this capability text of
-// this child under this parent, and it takes effect only once, because an open child is not opened
-// again. To withdraw consent, one of the parties must revoke its key. While a party is paused,
-// attempts cannot begin.
+// A request contains neither a time nor a nonce, because the reference implementation defines its
+// form. Anyone who has seen a request can send it again. After a refusal or a failure, the repeated
+// request begins another attempt. Consent takes effect only once, but it does not expire. To
+// withdraw consent, one of the parties must revoke its key.
 package graduation
 
 import (
@@ -59,7 +36,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Collector collects the evidence for the check of collusion.
 type Collector interface {
 	Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error)
 }
@@ -71,19 +47,17 @@ type Config struct {
 	Registry *registry.Registry
 	// Evidence is required if this process runs the collusion step.
 	Evidence Collector
-	// Detector replaces the detectors that policies name. It may be nil.
+	// Detector replaces the detectors of policies. It may be nil.
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// RunningStep returns the step that a state machine is running for an open attempt, or "" if it
-	// is not known. It may be nil.
+	// RunningStep returns the step that a state machine is running, or "". It may be nil.
 	RunningStep func(ctx context.Context, a *Attempt) gate.StepName
-	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
+	// Wait sleeps between tries. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// Service is the gate of one host. It is safe for concurrent use, and several Services may share a
-// store.
+// Service is the gate of one host. It is safe for concurrent use.
 type Service struct{ Config }
 
 func New(c Config) *Service {
@@ -94,13 +68,11 @@ func New(c Config) *Service {
 }
 
 const (
-	// AttemptTimeout limits the duration of an attempt.
 	AttemptTimeout = 2 * time.Minute
-	// MaxAttempts limits the attempts of one child per AttemptPeriod, and MaxAttemptsOfParent the
-	// attempts of all children of one parent.
+	// MaxAttempts limits the attempts of one child per AttemptPeriod.
 	MaxAttempts         = 32
 	MaxAttemptsOfParent = 96
-	AttemptPeriod       = gate.RateWindow // time for which an attempt counts
+	AttemptPeriod       = gate.RateWindow
 )
 
 func (s *Service) detectorFor(p gate.Policy) (gate.Detector, error) {

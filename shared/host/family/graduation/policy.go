@@ -15,8 +15,7 @@ const (
 	PolicyFromDefault = "default"
 )
 
-// Policy returns the policy for attempts of tenant's children and its source. It is the tenant's
-// policy, otherwise the host's policy, otherwise the default.
+// Policy returns the tenant's policy, otherwise the host's policy, otherwise the default.
 func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
 	for _, source := range []struct{ tenant, from string }{{tenant, PolicyFromTenant}, {"", PolicyFromHost}} {
 		if source.tenant == "" && source.from == PolicyFromTenant {
@@ -34,7 +33,6 @@ func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, fro
 }
 
 func (s *Service) SetPolicy(ctx context.Context, tenantID string, p gate.Policy) error {
-	// Attempts that have already begun keep their policy.
 	if err := tenant.Check(tenantID); err != nil {
 		return err
 	}
@@ -48,8 +46,7 @@ func (s *Service) SetPolicy(ctx context.Context, tenantID string, p gate.Policy)
 	}))
 }
 
-// Warnings returns a warning for each policy that disables the check of collusion. A host logs them
-// when it starts.
+// Warnings returns a warning for each policy that disables the check of collusion.
 func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 	var warnings []string
 	for d, err := range store.Documents(ctx, s.Store, PolicyDocs.Range()) {

@@ -11,9 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Record stores the outcome of a run. r is the refusal or the fault that ended the run, and nil
-// after the commit step. A decided attempt does not change: if the commit was applied, the attempt
-// is accepted regardless of r. Record writes only the attempt's status.
+// Record stores the outcome of a run. r is nil after the commit step. A decided attempt does not
+// change.
 func (s *Service) Record(ctx context.Context, state RunState, r *Refusal) (Status, error) {
 	st, err := s.decideAttempt(ctx, state.ID(), func(st *Status) error {
 		if state.RequestHash != st.Request.Hash() {
@@ -49,8 +48,7 @@ func (s *Service) Status(ctx context.Context, child identity.ID, position uint64
 	return s.currentStatus(ctx, &a)
 }
 
-// StatusFor returns an attempt to its parent or child. For others the error is NotFound, and such a
-// request costs only one read.
+// StatusFor implements Gate. A request by another vacant costs only one read.
 func (s *Service) StatusFor(ctx context.Context, party identity.ID, id ID) (Status, error) {
 	a, err := s.loadAttempt(ctx, id)
 	if err == nil && party != a.Child && party != a.Request.ParentID {
@@ -91,10 +89,8 @@ func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, 
 	return st, err == nil, err
 }
 
-// errLeaveOpen is returned by the function passed to decideAttempt, to leave the attempt open.
 var errLeaveOpen = errors.New("it is open")
 
-// decideAttempt decides an open attempt. It returns a decided attempt unchanged.
 func (s *Service) decideAttempt(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
 	var st Status
 	decided := false

@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-// CollusionError is a refusal by the check of collusion, with the findings.
 type CollusionError struct {
 	Findings gate.Findings
 	Err      error
@@ -28,12 +27,10 @@ func NewRefusal(step gate.StepName, err error) *Refusal {
 	return r
 }
 
-// MaxCauseBytes is the maximum length in bytes of a Cause that is encoded as a JSON string. A state
-// machine stores at most 32 KiB for the cause and the name of an error together.
+// MaxCauseBytes limits the length of a Cause as a JSON string. A state machine stores at most 32
+// KiB for a cause and an error name.
 const MaxCauseBytes = 30 << 10
 
-// Cause returns r as the message of a task's error, which ParseCause parses. It omits findings that
-// do not fit. The findings for the parent and eight siblings take a third of MaxCauseBytes.
 func (r *Refusal) Cause() string {
 	if text, ok := r.encodeCause(); ok {
 		return text
@@ -55,8 +52,8 @@ func (r *Refusal) encodeCause() (string, bool) {
 	return string(b), err == nil && len(quoted) <= MaxCauseBytes
 }
 
-// ParseCause returns the Refusal for the name and the cause of an error that a state machine caught
-// in a step. An unknown error, for example a timeout or a crash of the task, becomes a failure.
+// ParseCause returns the Refusal for an error that a state machine caught. An unknown error becomes
+// a failure.
 func ParseCause(step gate.StepName, name, cause string) *Refusal {
 	var taskError struct {
 		Message string `json:"errorMessage"`

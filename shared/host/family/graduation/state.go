@@ -8,17 +8,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RunState is passed from step to step. It contains the attempt and the verdicts of earlier steps.
-// It is a small JSON value, because it is the input and output of every task of a state machine.
+// RunState is the input and output of every task of a state machine.
 type RunState struct {
 	Child       identity.ID    `json:"child"`
 	Position    uint64         `json:"position"`
-	RequestHash identity.Hash  `json:"request"` // hash of the request
+	RequestHash identity.Hash  `json:"request"`
 	Passed      []Verdict      `json:"passed,omitempty"`
 	Findings    *gate.Findings `json:"findings,omitempty"`
 }
 
-// Verdict records that a step passed.
 type Verdict struct {
 	Step     gate.StepName `json:"step"`
 	PassedAt int64         `json:"at"` // Unix microseconds
@@ -26,9 +24,7 @@ type Verdict struct {
 
 func (s *RunState) ID() ID { return ID{s.Child, s.Position} }
 
-// checkFor returns an error unless the state belongs to a and all steps before name have passed in
-// order since a began. The error is of kind Untrusted and is not a refusal by the gate, because
-// such a state does not come from a valid request.
+// checkFor returns an error unless all steps before name have passed in order since a began.
 func (s *RunState) checkFor(a *Attempt, name gate.StepName) error {
 	if s.ID() != a.ID || s.RequestHash != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", a.ID)
@@ -53,7 +49,7 @@ func (s *RunState) checkFor(a *Attempt, name gate.StepName) error {
 }
 
 func (s RunState) withVerdict(a *Attempt, name gate.StepName, now time.Time) RunState {
-	// The clocks of hosts differ, so the time of the verdict is at least the start of the attempt.
+	// Clocks may differ, so the time of the verdict is at least the start of the attempt.
 	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
 	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.StartedAt.UnixMicro())})
 	return s

@@ -9,11 +9,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Phase is the progress of an attempt in the protocol's words.
 type Phase string
 
-// An attempt is Refused if a step refused it. It has Failed if a fault or the deadline ended its
-// run without a decision.
+// Refused means that a step refused the attempt. Failed means that a fault or the deadline ended
+// the run.
 const (
 	Open     Phase = "open"
 	Accepted Phase = "accepted"
@@ -21,42 +20,36 @@ const (
 	Failed   Phase = "failed"
 )
 
-// Refusal is the reason why an attempt was refused or has failed.
 type Refusal struct {
-	// Error is the gate.ErrorName of the kind: the name of the exception class in the Python reference
-	// implementation.
-	Error  string        `json:"error"`
-	Kind   string        `json:"kind"`   // code of the kind
-	Detail string        `json:"detail"` // message
-	Step   gate.StepName `json:"step"`
-	// Findings is set if the collusion check refused the attempt. A Status stores them in
-	// Status.Findings instead.
+	// Error is the name of the exception class in the Python reference implementation
+	// (gate.ErrorName).
+	Error    string         `json:"error"`
+	Kind     string         `json:"kind"`
+	Detail   string         `json:"detail"`
+	Step     gate.StepName  `json:"step"`
 	Findings *gate.Findings `json:"findings,omitempty"`
 }
 
-// Outcome is the result of an accepted attempt.
 type Outcome struct {
-	Manifest json.RawMessage `json:"manifest"` // registered manifest with both signatures
+	Manifest json.RawMessage `json:"manifest"`
 	CardHash identity.Hash   `json:"card_hash"`
 	Endpoint string          `json:"endpoint"`
-	Seq      uint64          `json:"event_seq"` // seq of the register event
+	Seq      uint64          `json:"event_seq"`
 }
 
-// Status is the state of an attempt.
 type Status struct {
 	Attempt
 	Phase     Phase
-	Step      gate.StepName // last step of the run, or the current step if it is known
-	Refusal   *Refusal      // set if the attempt was refused or has failed
+	Step      gate.StepName // last step, or the current step if it is known
+	Refusal   *Refusal
 	Findings  *gate.Findings
-	Outcome   *Outcome  // set if the attempt was accepted
-	DecidedAt time.Time // zero while the attempt is open
+	Outcome   *Outcome
+	DecidedAt time.Time // zero while open
 
-	acceptedPosition uint64 // position of an earlier accepted attempt, or 0
-	version          uint64 // version of the document
+	acceptedPosition uint64 // earlier accepted attempt, or 0
+	version          uint64
 }
 
-// View is the JSON form of a status for both parties.
 type View struct {
 	ID          string         `json:"id"`
 	Child       identity.ID    `json:"child_id"`
@@ -92,8 +85,6 @@ func (s *Status) newPut(writeID store.WriteID) (store.Put, error) {
 	return store.Put{Key: AttemptKey(s.Child, s.Position), IfVersion: s.version, WriteID: writeID, Data: data}, err
 }
 
-// DecodeStatus decodes the status of a. If the document is missing or invalid, the error is of kind
-// Damaged.
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 	w, err := StatusDocs.Parse(d)
 	if err != nil {

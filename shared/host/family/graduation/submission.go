@@ -20,21 +20,16 @@ type Submission struct {
 	Artefacts Artefacts
 }
 
-// Artefacts are signed in advance by a party whose key is not on this host. Artefacts of hosted
-// parties are neither needed nor stored.
+// Artefacts are signed by a party whose key is not on this host.
 type Artefacts = vacants.Artefacts
 
-// MaxSubmissionBytes limits a submission in bytes.
 const MaxSubmissionBytes = 128 << 10
 
-// SubmissionShape is the JSON form of a submission. The members of the event have the same names as
-// in a publication.
 type SubmissionShape struct {
 	Request   json.RawMessage `json:"request" canon:"required"`
 	Artefacts *ArtefactsShape `json:"artefacts,omitempty"`
 }
 
-// ArtefactsShape is the JSON form of Artefacts.
 type ArtefactsShape struct {
 	ManifestParent hexText `json:"manifest_signature_parent,omitempty"`
 	ManifestChild  hexText `json:"manifest_signature_child,omitempty"`
@@ -45,7 +40,6 @@ type ArtefactsShape struct {
 	Signature      hexText `json:"event_signature_hex,omitempty"`
 }
 
-// hexText is bytes that are hexadecimal digits in JSON.
 type hexText []byte
 
 func (h hexText) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
@@ -63,9 +57,7 @@ func (s *Submission) Blob() ([]byte, error) {
 	return encodeJSON(w)
 }
 
-// CheckCapability returns an error for a capability text that a card cannot have. If both parties
-// have signed such a text on another host, only the commit would fail. A handler calls
-// CheckCapability before data is stored.
+// CheckCapability returns an error for a capability text that a card cannot have.
 func (s *Submission) CheckCapability() error {
 	const field = "capability_text"
 	if canon.IsBlank(s.Request.CapabilityText) {
@@ -75,7 +67,7 @@ func (s *Submission) CheckCapability() error {
 }
 
 // ParseSubmission parses a Blob without verifying signatures. It refuses unknown and repeated
-// members. The errors are of kind Malformed or TooLarge.
+// members.
 func ParseSubmission(blob []byte) (Submission, error) {
 	if len(blob) > MaxSubmissionBytes {
 		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmissionBytes), Got: fmt.Sprint(len(blob))}

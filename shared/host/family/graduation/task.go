@@ -8,11 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// RunTask runs one step of an attempt and returns the state for the next step. The error is either
-// a refusal, whose kinds are listed in gate.Steps, or a fault. A task may run more than once with
-// the same state, because Step Functions may deliver it again. If the attempt is already accepted,
-// every step passes without effect. If it was refused, has failed or is past its due time, every
-// step returns an error.
+// RunTask runs one step of an attempt and returns the state for the next step. Step Functions may
+// run a task more than once, so every step of an accepted attempt passes without effect.
 func (s *Service) RunTask(ctx context.Context, name gate.StepName, state RunState) (RunState, error) {
 	st, err := s.loadStatus(ctx, state.ID())
 	if err != nil {
@@ -31,7 +28,6 @@ func (s *Service) RunTask(ctx context.Context, name gate.StepName, state RunStat
 }
 
 func (s *Service) runStep(ctx context.Context, name gate.StepName, st *Status, state RunState) (RunState, error) {
-	// The attempt was open when it was read. The commit step detects later changes.
 	err := s.checkDue(st)
 	if err != nil {
 		return state, err
@@ -98,7 +94,6 @@ func (s *Service) checkRateLimit(ctx context.Context, st *Status) error {
 	return gate.CheckStillClosed(m)
 }
 
-// checkCollusion judges the evidence. If it finds collusion, it returns the findings and an error.
 func (s *Service) checkCollusion(ctx context.Context, st *Status) (*gate.Findings, error) {
 	detector, err := s.detectorFor(st.Policy)
 	if err != nil {

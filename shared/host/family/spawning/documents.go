@@ -5,7 +5,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// SpawnsDocs contains the accepted requests per parent.
 var SpawnsDocs = store.DocKind[storedRequests]{
 	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
 	Codec: store.JSONCodec[storedRequests](1),

@@ -1,10 +1,6 @@
-// Package spawning lets a parent request children with its own signature. It checks that a request
-// has a current time, is signed by the parent, has a new nonce, and is within the limits.
-//
-// A request with an invalid signature costs no read. While a request is valid, its nonce is
-// reserved. The same bytes may be sent again and refer to the same child. Another request with this
-// nonce is refused. The limits of a parent, MaxRequests per hour and MaxChildren requested
-// children, apply to all instances of the host together.
+// Package spawning lets a parent request children with its own signature. The same request may be
+// sent again and refers to the same child, but another request with its nonce is refused. The
+// limits apply to all instances of the host together.
 package spawning
 
 import (
@@ -22,47 +18,43 @@ import (
 )
 
 const (
-	// MaxSkew limits the difference between a request's time and the host's clock.
 	MaxSkew = 300 * time.Second
-	// MaxRequests limits the accepted requests of a parent within Window. A nonce is stored for
-	// Window, which is longer than a request is valid.
+	// MaxRequests limits a parent's requests within Window, which is longer than a request is
+	// valid.
 	MaxRequests = 10
 	Window      = time.Hour
-	// MaxChildren limits the children that a parent has requested. Deleted children are detected at
-	// most once per RecountInterval, because the check costs a read per child.
+	// MaxChildren limits the requested children. Deleted children are detected at most once per
+	// RecountInterval, because the check costs a read per child.
 	MaxChildren     = 100
 	RecountInterval = time.Minute
 )
 
-// Requests accepts requests for children. It is safe for concurrent use if Rand is.
 type Requests struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
-	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
+	// Wait may be nil. Then retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// storedRequests is the form of the document. It contains at most MaxRequests requests, none older
-// than Window at the time of the write, and at most MaxChildren requested names.
 type storedRequests struct {
 	Accepted    []acceptedRequest `json:"taken"`
 	Children    []requestedChild  `json:"children,omitempty"`
-	RecountedAt int64             `json:"recounted,omitempty"` // time of the last check for deleted children, in Unix microseconds
+	RecountedAt int64             `json:"recounted,omitempty"` // Unix microseconds
 }
 
 type requestedChild struct {
 	Name        string `json:"name"`
-	RequestedAt int64  `json:"at"` // host's time of acceptance, in Unix microseconds
+	RequestedAt int64  `json:"at"`
 }
 
-// GoneFunc reports whether the child with a requested name does not exist or was deleted.
+// GoneFunc reports whether the child with a requested name is missing or deleted.
 type GoneFunc func(ctx context.Context, name string) (bool, error)
 
 type acceptedRequest struct {
 	Nonce       string        `json:"nonce"`
 	Hash        identity.Hash `json:"hash"`
-	RequestedAt int64         `json:"at"` // host's time of acceptance, in Unix microseconds
+	RequestedAt int64         `json:"at"`
 }
 
 func (q *Requests) Check(r *composite.SpawnRequest) error {
@@ -74,8 +66,7 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 	return r.Verify()
 }
 
-// Accept accepts a request that passed Check. The same request may be sent again. The error is
-// Replay if another request used the nonce, TooManyRequests if a limit is reached, or Unavailable.
+// Accept accepts a request that passed Check. The error is Replay, TooManyRequests or Unavailable.
 func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, isGone GoneFunc) error {
 	var refusal error // returned after the update, because a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
@@ -90,7 +81,6 @@ func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, isGone
 }
 
 func unavailableError(err error) error {
-	// A conflict is also temporary, so its kind is Unavailable.
 	var problemErr *problem.Error
 	if err == nil || errors.As(err, &problemErr) {
 		return err
@@ -98,9 +88,6 @@ func unavailableError(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "storage is unavailable; send the same request again")
 }
 
-// decide returns the document to store, or nil if the document does not change because r was
-// accepted earlier or is refused. If the limit of children is reached, it may return both an error
-// and a document without the names of deleted children.
 func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, isGone GoneFunc) (*storedRequests, error) {
 	old, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
@@ -139,9 +126,7 @@ func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnR
 }
 
 func (s *storedRequests) addChild(ctx context.Context, now time.Time, name string, isGone GoneFunc) (recounted bool, err error) {
-	// If the limit is reached and the last check is at least RecountInterval ago, the names of
-	// deleted children are removed first. Names that were requested within Window are kept, because
-	// their children may not have been created yet.
+	// The child of a recent request may not exist yet, so its name is kept.
 	others := slices.DeleteFunc(slices.Clone(s.Children), func(c requestedChild) bool { return c.Name == name })
 	recounted = len(others) >= MaxChildren && now.Sub(time.UnixMicro(s.RecountedAt)).Abs() >= RecountInterval
 	if recounted {

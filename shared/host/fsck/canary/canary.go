@@ -1,6 +1,5 @@
-// Package canary writes canaries, which are rows whose only purpose is to be detected. The tamper
-// detector reports each canary, so an alarm can detect that the tamper detector has stopped
-// working.
+// Package canary writes canaries, rows whose only purpose is to be detected. If the tamper detector
+// stops reporting them, an alarm is raised.
 package canary
 
 import (
@@ -14,7 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Kind is the stream kind of canaries. A host has one such stream.
 const Kind = "can"
 
 func Stream() store.Stream { return store.StreamOf(Kind, identity.ID{}) }
@@ -29,7 +27,6 @@ func Write(ctx context.Context, s store.Store, now time.Time, rand io.Reader) er
 	}))
 }
 
-// Check returns an error of kind Damaged if row is not a canary.
 func Check(row store.Row) error {
 	if len(row.Data) != 8 {
 		return problem.New(problem.Damaged, "row %d of %s: expected 8 bytes, got %d", row.Position, Kind, len(row.Data))

@@ -14,16 +14,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// minPrefixDigits is the minimum length of an id's prefix in hex digits, as in vacants.Find.
 const minPrefixDigits = 4
 
-// idPrefix is an id or the start of an id. It selects the caller or the vacant of a pair.
+// idPrefix is an id or the start of an id.
 type idPrefix struct{ digits string } // lowercase hex
 
 func (e idPrefix) matches(id identity.ID) bool { return strings.HasPrefix(id.String(), e.digits) }
 
-// Find returns the pair of a caller and a vacant. Each is given as the name of a hosted vacant, an
-// id, or a prefix of an id. The result must be unique.
+// Find returns the only pair that matches. A reference is the name of a hosted vacant, an id, or a
+// prefix of an id.
 func Find(ctx context.Context, v store.View, callerRef, vacantRef string) (call.Pair, error) {
 	caller, err := resolveIDPrefix(ctx, v, "from", callerRef)
 	if err != nil {
@@ -66,9 +65,8 @@ func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) 
 	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
 }
 
-// ResolveOwn returns ownID, or nameOrID if ownID is empty. nameOrID is a user's input, and ownID is
-// the id of the user's own identity with this name. If ownID is set and nameOrID may also mean
-// another vacant on this host, the result is an error.
+// ResolveOwn returns ownID, the id of the user's own identity, or nameOrID if ownID is empty. It
+// returns an error if nameOrID may also mean another vacant on this host.
 func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (string, error) {
 	if ownID == "" {
 		return nameOrID, nil
@@ -84,7 +82,7 @@ func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (stri
 	if err != nil {
 		return "", err
 	}
-	other, err := identity.ParseID(prefix.digits) // complete if nameOrID is a name or an id; a prefix is looked up below
+	other, err := identity.ParseID(prefix.digits) // a prefix is looked up below
 	if err != nil {
 		other = self
 		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(decodeHexPrefix(prefix.digits)))) {
@@ -103,12 +101,10 @@ func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (stri
 	return "", problem.New(problem.Usage, "%q may be your identity %s or the vacant %s on this host; use the id", nameOrID, self.Short(), other.Short())
 }
 
-// maxListedPairs limits the pairs that the error lists if several pairs match.
 const maxListedPairs = 4
 
 func findPairs(ctx context.Context, v store.View, caller, vacant idPrefix) (found []call.Pair, err error) {
-	// Two complete ids are looked up directly, because listing the streams of a table reads the
-	// complete table.
+	// Two complete ids are looked up directly, because listing streams reads the complete table.
 	callerID, callerErr := identity.ParseID(caller.digits)
 	vacantID, vacantErr := identity.ParseID(vacant.digits)
 	if callerErr == nil && vacantErr == nil {
@@ -125,7 +121,7 @@ func findPairs(ctx context.Context, v store.View, caller, vacant idPrefix) (foun
 			return nil, err
 		}
 		ids := s.IDs()
-		if len(ids) == 2 && caller.matches(ids[0]) && vacant.matches(ids[1]) { // fsck reports streams with other names
+		if len(ids) == 2 && caller.matches(ids[0]) && vacant.matches(ids[1]) {
 			found = append(found, call.Pair{Caller: ids[0], Vacant: ids[1]})
 		}
 		if len(found) == maxListedPairs {

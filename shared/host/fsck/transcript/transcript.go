@@ -1,8 +1,5 @@
 // Package transcript reads the history of a pair: each call and reset in order, with its outcome.
-//
-// It trusts the rows and checks only that they can be decoded. Package fsck makes all other checks.
-// The outcome of a call is its single decision, which may be anywhere in the response stream. A
-// text whose key was destroyed is reported as sealed.
+// It checks only that the rows can be decoded. Package fsck makes all other checks.
 package transcript
 
 import (
@@ -18,23 +15,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Outcome describes whether and how a call was decided.
 type Outcome string
 
-// A reset has no Outcome.
 const (
 	Answered Outcome = "answered"
-	Void     Outcome = "void"    // the call was decided and is never answered
-	Closed   Outcome = "closed"  // a free call that is never answered because a newer epoch has answers; a paid call remains Pending until it is decided
-	Pending  Outcome = "pending" // not decided yet
+	Void     Outcome = "void"   // never answered
+	Closed   Outcome = "closed" // a free call that is never answered because a newer epoch has answers
+	Pending  Outcome = "pending"
 )
 
-// Text is the text of a message, or the reason why it cannot be read.
 type Text struct {
 	Content string
-	Sealed  bool // whether the text key of its day was destroyed
-	Damaged bool // whether the text does not open or cannot be decoded
-	// Envelope is the complete signed message, or nil if the text cannot be read.
+	Sealed  bool // whether the text key was destroyed
+	Damaged bool
+	// Envelope is nil if the text cannot be read.
 	Envelope *envelope.Envelope
 }
 
@@ -46,14 +40,13 @@ type Entry struct {
 	Seq      int64 // 0 for a reset
 	Time     time.Time
 	Hash     identity.Hash
-	Prev     identity.Hash // hash of the previous envelope, from the signed message
+	Prev     identity.Hash
 	Text     Text
 	Outcome  Outcome
-	Decision Decision // decision of an answered or void call
+	Decision Decision // set if Answered or Void
 }
 
-// Decision is the response row that decides a call. For a void, only Position, Usage and Cause are
-// set.
+// Decision is the response row that decides a call.
 type Decision struct {
 	Position  uint64
 	Seq       int64
@@ -61,23 +54,21 @@ type Decision struct {
 	Hash      identity.Hash
 	Prev      identity.Hash
 	Text      Text
-	Duration  time.Duration  // in whole milliseconds
+	Duration  time.Duration
 	Usage     *call.Usage    // nil if the agent did not report it
-	CutReason call.CutReason // reason why the answer is incomplete, or ""
-	// Cause is the reason why a call is void. It is nil if it is unknown or can no longer be read.
+	CutReason call.CutReason // "" if the answer is complete
+	// Cause is nil unless the call is void and its cause can be read.
 	Cause *call.Cause
 }
 
-// Opener opens texts. *textkeys.Reader implements it.
 type Opener interface {
 	Open(ctx context.Context, aad []byte, text textkeys.Sealed) ([]byte, error)
 }
 
 const pageRows = 256
 
-// Read passes the entries of a pair to fn in order. If maxEntries is not zero, Read passes only the
-// latest entries, at most maxEntries. It needs 8 bytes of memory per entry. If a row cannot be
-// decoded, the error is of kind Damaged.
+// Read passes the entries of a pair to fn in order. If maxEntries is not zero, it passes only the
+// latest entries.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, maxEntries uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tipRows, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
@@ -104,22 +95,20 @@ func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, maxEntrie
 	})
 }
 
-// reader is the state of a Read.
 type reader struct {
 	view  store.View
 	texts Opener
 	pair  call.Pair
 
-	firstPosition uint64   // position of the first request to pass to fn
-	decisions     []uint64 // position of the decision, or 0, for each request from firstPosition on
-	epoch         uint64   // epoch of the last response
+	firstPosition uint64   // first request to pass to fn
+	decisions     []uint64 // position of each request's decision, or 0
+	epoch         uint64
 
-	page []call.ResponseRow // consecutive responses, read from the position of a decision
+	page []call.ResponseRow
 }
 
-// findDecisions finds the position of each decision. A call's row contains the position of the
-// response tip at the time of its acceptance. The decisions of this call and of later calls have
-// higher positions, so the search starts after this position.
+// findDecisions starts after the response tip in the first call's row, because all decisions of the
+// calls follow the tip.
 func (r *reader) findDecisions(ctx context.Context) error {
 	start, hasCalls := uint64(1), false
 	err := forEachRow(ctx, r.view, r.pair.Requests(), r.firstPosition, call.DecodeRequest, func(req *call.RequestRow) (bool, error) {
@@ -200,7 +189,8 @@ func (r *reader) openCause(ctx context.Context, resp *call.ResponseRow) (*call.C
 }
 
 func (r *reader) loadDecision(ctx context.Context, position uint64) (*call.ResponseRow, error) {
-	// Decisions are almost in the order of the calls, so the response is usually in the page.
+	// The page usually contains the decision, because decisions are almost in the order of the
+	// calls.
 	if n := uint64(len(r.page)); n == 0 || position < r.page[0].Position || position >= r.page[0].Position+n {
 		r.page = r.page[:0]
 		err := forEachRow(ctx, r.view, r.pair.Responses(), position, call.DecodeResponse, func(resp *call.ResponseRow) (bool, error) {

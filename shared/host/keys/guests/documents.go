@@ -2,7 +2,6 @@ package guests
 
 import "github.com/vacancy-host/vacancy/shared/store"
 
-// SecretDocs contains the document with the sealed secret.
 var SecretDocs = store.DocKind[[]byte]{
 	Shape: store.Shape{Name: "secret for callers without a key", Partition: "guest", Sort: "secret", Verify: store.VerifySkip},
 	Codec: store.BytesCodec(),

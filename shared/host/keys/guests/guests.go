@@ -1,10 +1,7 @@
-// Package guests derives keys for callers that have none. The host signs for such a caller with a
-// derived key, so that the calls have rows and chains like all others.
-//
-// A guest's key is derived from a secret of the host, the vacant's id and the context id of the
-// conversation. Every instance can compute the key, so it is not stored. Only the host can create a
-// context id that IsHostContextID accepts, so guests cannot join conversations of others by
-// guessing.
+// Package guests derives keys with which the host signs for callers without a key. A key is derived
+// from a secret of the host, the vacant's id and the context id of the conversation. Only the host
+// can create a context id that IsHostContextID accepts, so guests cannot join other conversations
+// by guessing.
 package guests
 
 import (
@@ -25,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// secretContext is the vault context of the secret.
 const secretContext = "guest:secret"
 
 const secretSize = 32
@@ -63,14 +59,13 @@ func (k *Keys) DeriveOwnerKey(ctx context.Context, vacant identity.ID, owner, co
 	return k.DeriveKey(ctx, vacant, owner+"\x1f"+contextID)
 }
 
-// A context id created by the host consists of the prefix, random bytes and the tag of these bytes.
+// A context id consists of the prefix, random bytes and their tag.
 const (
 	contextPrefix = "ctx-"
 	randomSize    = 16
 	tagSize       = 16
 )
 
-// NewContextID returns a new context id that IsHostContextID accepts.
 func (k *Keys) NewContextID(ctx context.Context, vacant identity.ID) (string, error) {
 	secret, err := k.loadSecret(ctx)
 	if err != nil {
@@ -83,7 +78,7 @@ func (k *Keys) NewContextID(ctx context.Context, vacant identity.ID) (string, er
 	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], contextTag(secret, vacant, b[:])...)), nil
 }
 
-// IsHostContextID reports whether NewContextID created a context id for a vacant.
+// IsHostContextID reports whether NewContextID created contextID for vacant.
 func (k *Keys) IsHostContextID(ctx context.Context, vacant identity.ID, contextID string) (bool, error) {
 	encoded, ok := strings.CutPrefix(contextID, contextPrefix)
 	if !ok {
@@ -134,8 +129,7 @@ func (k *Keys) loadSecret(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// createSecret stores a new secret unless another instance has stored one. It returns the box of
-// the stored secret.
+// createSecret stores a new secret unless another instance has stored one.
 func (k *Keys) createSecret(ctx context.Context) (box []byte, err error) {
 	secret := make([]byte, secretSize)
 	if _, err := io.ReadFull(k.rand, secret); err != nil {

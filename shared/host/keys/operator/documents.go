@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// KeyDocs contains the document with the hash of the operator key.
 var KeyDocs = store.DocKind[keyDocument]{
 	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.VerifySkip},
 	Codec: store.JSONCodec[keyDocument](1),
@@ -22,9 +21,8 @@ var KeyDocs = store.DocKind[keyDocument]{
 
 func DocKey() store.Key { return KeyDocs.Key() }
 
-// keyDocument is the form of the document. A key has 256 random bits, so a hash without a salt does
-// not reveal the key.
+// keyDocument needs no salt, because a key has 256 random bits.
 type keyDocument struct {
-	Hash      identity.Hash `json:"sha256"` // hash of the key in its text form
+	Hash      identity.Hash `json:"sha256"`
 	CreatedAt time.Time     `json:"made"`
 }

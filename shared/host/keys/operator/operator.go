@@ -1,8 +1,5 @@
-// Package operator manages the operator key of a host. The key is created at deployment, shown
-// once, and stored only as a hash. Errors never contain it.
-//
-// A new key becomes valid when its hash is committed. From then on the previous key is invalid on
-// every instance.
+// Package operator manages the operator key of a host. The key is shown once and stored only as a
+// hash. Errors never contain the key.
 package operator
 
 import (
@@ -21,20 +18,19 @@ import (
 // Prefix starts every key, so that a search can find leaked keys.
 const Prefix = "vop_"
 
-// secretSize is the number of random bytes in a key.
 const secretSize = 32
 
-const keySize = len(Prefix) + 43 // secretSize random bytes have 43 digits in base64url
+const keySize = len(Prefix) + 43 // secretSize bytes in base64url
 
-// Keys creates and checks operator keys. It is safe for concurrent use if Rand is.
+// Keys is safe for concurrent use if Rand is.
 type Keys struct {
 	Store store.Store
 	Now   func() time.Time
 	Rand  io.Reader
 }
 
-// Rotate creates a new key, which replaces the previous key. If it returns an error, the previous
-// key may or may not be valid, so the caller must call Rotate again.
+// Rotate replaces the key. After an error the old key may be invalid, so the caller must call
+// Rotate again.
 func (k Keys) Rotate(ctx context.Context) (string, error) {
 	secret := make([]byte, secretSize)
 	defer clear(secret)
@@ -54,9 +50,8 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	return key, nil
 }
 
-// Check returns an error of kind Unauthorized unless key is the operator key. It reads the store
-// for every well-formed key, so a rotation takes effect at once. If the store is unavailable, the
-// error is Unavailable. The comparison takes constant time.
+// Check returns an error of kind Unauthorized unless key is the operator key. It always reads the
+// store for a well-formed key, so a rotation takes effect at once.
 func (k Keys) Check(ctx context.Context, key string) error {
 	if !isWellFormed(key) {
 		return unauthorizedError()

@@ -1,9 +1,6 @@
-// Package secrets stores secrets that are sent to servers, for example agents' API keys for model
-// providers. Each kind of secrets has its own partitions and its own sealing contexts.
-//
-// Only Use returns a value. It returns the value only to the secret's own tenant, and only for
-// requests to hosts that the secret is bound to. A value is sealed for its tenant and its name.
-// After a value was replaced or deleted, Use may return it for at most MaxCacheAge.
+// Package secrets stores secrets that are sent to servers, for example API keys for model
+// providers. Only Use returns a value, and only for the secret's own tenant and for requests to
+// hosts that the secret is bound to.
 package secrets
 
 import (
@@ -33,26 +30,20 @@ const (
 	MaxHosts = 16
 	maxName  = 64  // bytes
 	maxHost  = 255 // bytes
-	// MaxCacheAge is the maximum time for which Use returns a cached value.
+	// MaxCacheAge is how long Use may return a value after its replacement or deletion.
 	MaxCacheAge = 10 * time.Second
 )
 
-// Kind describes a kind of secrets.
 type Kind struct {
-	// Name is the name of one document of this kind, for example "secret".
 	Name string
-	// Prefix is the start of the partitions, PREFIX#TENANT, and of the vault contexts,
-	// PREFIX:TENANT:NAME.
-	Prefix string
-	// DefaultHost returns the default host of a new secret with a given name, or "".
+	// Prefix starts the partitions and the vault contexts.
+	Prefix      string
 	DefaultHost func(name string) string
-	// CheckValue returns an error for an invalid value. The error must not contain the value. If
-	// CheckValue is nil, all values that fit into a header are allowed.
+	// CheckValue may be nil. Its error must not contain the value.
 	CheckValue func(name string, value []byte) error
 }
 
-// Secrets reads and writes the secrets of a host. It is safe for concurrent use. The fmt package
-// prints only its type, so no value is printed.
+// Secrets is safe for concurrent use. The fmt package prints only its type, so no value is printed.
 type Secrets struct {
 	kind  Kind
 	docs  store.DocKind[document]
@@ -62,7 +53,7 @@ type Secrets struct {
 	cache *lru.Cache[store.Key, cachedSecret]
 }
 
-// New returns the secrets of a kind in s. v seals the values. rand must be safe for concurrent use.
+// New returns the secrets of a kind. rand must be safe for concurrent use.
 func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
 	const cacheSize = 64
 	cache, err := lru.New[store.Key, cachedSecret](cacheSize)
@@ -74,23 +65,21 @@ func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand i
 
 func (s *Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "secrets.Secrets") }
 
-// Info describes a secret without its value.
 type Info struct {
 	Name    string    `json:"name"`
 	Hosts   []string  `json:"hosts"`   // HOST or HOST:PORT; the value is sent to no other host
 	Version int       `json:"version"` // starts at 1; a deletion is also a version
-	Time    time.Time `json:"time"`    // time of this version
+	Time    time.Time `json:"time"`
 }
 
-// document is the stored form. A deletion writes a tombstone instead of removing the document,
-// because a late retry of an earlier Put could otherwise create the secret again.
+// document is the stored form. A deletion leaves a tombstone, because a late retry of an earlier
+// Put could otherwise create the secret again.
 type document struct {
 	Info
 	Box     []byte `json:"box"`
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
-// cachedSecret is a cached value together with its sealed box.
 type cachedSecret struct {
 	hosts   []string
 	box     []byte
@@ -117,9 +106,8 @@ func (s *Secrets) vaultContext(tenant, name string) string {
 	return s.kind.Prefix + ":" + tenant + ":" + name
 }
 
-// Set writes the next version of a tenant's secret. An empty tenant means the host itself. If hosts
-// is nil, the secret keeps its hosts, and a new secret is bound to the default host of its name. An
-// error names the field tenant, secret, hosts or value.
+// Set writes the next version of a secret. An empty tenant means the host itself. If hosts is nil,
+// the secret keeps its hosts or gets the default host.
 func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, value []byte) (Info, error) {
 	info := Info{Name: name}
 	err := checkTenantAndName(tenant, name)
@@ -203,8 +191,8 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	return store.AsProblem(err)
 }
 
-// Check returns an error unless the secret may be sent to all urls. The error is NotFound if the
-// secret does not exist, and Forbidden if it is not bound to the host of a URL.
+// Check returns NotFound if the secret does not exist, and Forbidden if it is not bound to the host
+// of a URL.
 func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string) error {
 	secret, err := s.load(ctx, tenant, name)
 	if err != nil {
@@ -213,8 +201,6 @@ func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string
 	return checkURLs(name, secret.Hosts, urls)
 }
 
-// Use returns the value of a secret for requests to urls. No URL is needed for a value that is
-// never sent. Use returns the same errors as Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
 	key := s.docKey(tenant, name)
 	cached, ok := s.cache.Get(key)
@@ -251,8 +237,7 @@ func checkURLs(name string, hosts, urls []string) error {
 }
 
 func (s *Secrets) refresh(ctx context.Context, tenant, name string, old cachedSecret) (cached cachedSecret, err error) {
-	// The vault is called only if the box has changed, because each request to a key service costs
-	// money and time.
+	// The vault is called only if the box has changed, because each request costs money and time.
 	cached.expires = s.now().Add(MaxCacheAge) // starts before the read, so that a slow read does not extend it
 	secret, err := s.load(ctx, tenant, name)
 	if err != nil {
@@ -310,7 +295,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkValue checks that value fits into an HTTP header. The error must not contain value.
+// checkValue must not return an error that contains value.
 func checkValue(value []byte) error {
 	switch {
 	case len(value) == 0 || len(value) > MaxValue:
@@ -337,7 +322,6 @@ func normalizeHosts(hosts []string) (hostPorts []string, err error) {
 }
 
 func hostPort(u *url.URL) string {
-	// The port is omitted if it is the default of the scheme.
 	name, port := outbound.NormalizeHost(u.Hostname()), u.Port()
 	if port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
 		return net.JoinHostPort(name, port)

@@ -1,10 +1,6 @@
-// Package signingkey manages the keys that sign receipts and bookings, and their certificates, with
-// which the host's identity vouches for them (PROTOCOL §19.8). Public handlers use these keys, so
-// they never need the host's identity.
-//
-// Only a process with the host's identity creates keys. One document contains all keys, so a single
-// write changes them. All processes choose the same key for a given time, so a statement that is
-// signed twice has the same bytes.
+// Package signingkey manages the keys that sign receipts and bookings for the host (PROTOCOL
+// §19.8), so that public handlers never need the host's identity. All processes choose the same key
+// for a given time, so a statement that is signed twice has the same bytes.
 package signingkey
 
 import (
@@ -26,17 +22,15 @@ import (
 func DocKey() store.Key { return KeyDocs.Key() }
 
 const (
-	// Lifetime is the validity of a certificate. It limits the damage by a stolen key. The next key
-	// is created halfway through.
+	// Lifetime limits the damage by a stolen key.
 	Lifetime = 30 * 24 * time.Hour
-	// activationDelay is the time between the creation of a key and its first use. It is longer
-	// than cacheTime, so that all processes know the key when it is first used.
+	// activationDelay is longer than cacheTime, so that all processes know a key before its first
+	// use.
 	activationDelay = 24 * time.Hour
-	// cacheTime is the time for which a process caches the document and an opened key.
-	cacheTime = 10 * time.Minute
+	cacheTime       = 10 * time.Minute
 )
 
-// keySet is the form of the document. The newest key is the last.
+// keySet contains the keys, oldest first.
 type keySet struct {
 	Keys []sealedKey `json:"keys"`
 }
@@ -46,7 +40,6 @@ type sealedKey struct {
 	Seed        []byte                  `json:"seed"`
 }
 
-// keyAt returns the newest key whose certificate covers t.
 func (s *keySet) keyAt(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
@@ -56,13 +49,11 @@ func (s *keySet) keyAt(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// maxKeys limits the keys in the document. Two keys are in use, the current and the next, but a
-// host whose clock was fast may have created more.
+// maxKeys exceeds the current and the next key, because a fast clock may have created more.
 const maxKeys = 4
 
-// removeOldKeys removes old keys until a new key fits into maxKeys. It keeps each key until
-// activationDelay after the end of its certificate, because statements with earlier times may be
-// signed again during this period.
+// removeOldKeys keeps a key until activationDelay after its certificate's end, because earlier
+// statements may be signed again until then.
 func (s *keySet) removeOldKeys(now time.Time) {
 	keys := s.Keys[:0:0]
 	for i, k := range s.Keys {
@@ -89,9 +80,8 @@ func (s *keySet) nextValidFrom(now time.Time) time.Time {
 		}
 		return until
 	}
-	// The first key must also sign bookings that waited for a key, so it is valid from an earlier
-	// time. It is not valid before the end of an earlier key, which may have signed statements of
-	// that time.
+	// The first key must also sign bookings that waited for a key. It must not sign for times at
+	// which an earlier key was valid.
 	from := now.Add(-activationDelay)
 	for _, k := range s.Keys {
 		if _, until, err := k.Certificate.Validity(); err == nil && until.After(from) && !until.After(now) {
@@ -101,25 +91,23 @@ func (s *keySet) nextValidFrom(now time.Time) time.Time {
 	return from
 }
 
-// Config configures Keys. Identity may be nil, and the other fields are required.
 type Config struct {
 	Store store.Store
 	Vault custody.Vault
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Identity returns the host's own identity. If it is nil, this process does not create keys.
+	// Identity is nil in a process that does not create keys.
 	Identity func(context.Context) (identity.Signer, error)
 }
 
-// Keys provides the signing keys of a host. It is safe for concurrent use. The fmt package prints
-// only its type, so no key is printed.
+// Keys is safe for concurrent use. The fmt package prints only its type, so no key is printed.
 type Keys struct {
 	config  Config
 	signers *sealed.Signers
 
 	mu       sync.Mutex
-	cached   keySet    // document at its last read or write
-	cachedAt time.Time // time at which cached was read or written
+	cached   keySet
+	cachedAt time.Time
 }
 
 func New(c Config) *Keys {
@@ -132,8 +120,7 @@ func (k *Keys) Sweep() { k.signers.Sweep() }
 
 func (k *Keys) Close() { k.signers.Close() }
 
-// Signer returns the key that signs statements of time signedAt. If the host has no such key, the
-// error is Unavailable.
+// Signer returns the key that signs statements of time signedAt, or an error of kind Unavailable.
 func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Signer, error) {
 	s, err := k.load(ctx, signedAt)
 	if err != nil {
@@ -146,7 +133,7 @@ func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Sign
 		}
 		if err == nil {
 			s = next
-		} // on an error, the current key continues to sign, and the next call tries again
+		} // on an error, the current key continues to sign
 	}
 	entry, ok := s.keyAt(signedAt)
 	if !ok {
@@ -181,8 +168,7 @@ func (k *Keys) setCache(s keySet, readAt time.Time) {
 	k.cached, k.cachedAt = s, readAt
 }
 
-// RenewIfDue creates the next key if it is due. A process with the host's identity calls it at
-// intervals. If several processes call it concurrently, only one stores its key.
+// RenewIfDue creates the next key if it is due.
 func (k *Keys) RenewIfDue(ctx context.Context) error {
 	_, err := k.renew(ctx)
 	return err
@@ -199,8 +185,7 @@ func (k *Keys) renew(ctx context.Context) (s keySet, err error) {
 		if s, d, err = KeyDocs.Get(ctx, tx, DocKey()); err != nil {
 			return err
 		}
-		// If the documents were copied from another host, their certificates are not valid on this
-		// host.
+		// Certificates of another host are not valid on this host.
 		s.Keys = slices.DeleteFunc(s.Keys, func(entry sealedKey) bool { return entry.Certificate.Host != host.ID() })
 		if !s.isRenewalDue(now) {
 			return nil
@@ -234,8 +219,7 @@ func (k *Keys) createKey(ctx context.Context, host identity.Signer, validFrom ti
 	return entry, err
 }
 
-// CheckCertificates verifies the certificates in d for a host. If host is the zero ID, all
-// certificates must have the same host. The error is of kind Damaged.
+// CheckCertificates verifies the certificates in d. If host is zero, they must have the same host.
 func CheckCertificates(d store.Doc, host identity.ID) error {
 	s, err := KeyDocs.Parse(d)
 	if err != nil {

@@ -18,11 +18,9 @@ import (
 
 const (
 	keySize = 32
-	lastDay = 2932896 // 9999-12-31, the last date with a four-digit year
+	lastDay = 2932896 // 9999-12-31
 )
 
-// errAbsent is returned if the day has no document. It wraps ErrDestroyed, because callers of Open
-// need not distinguish the two.
 var errAbsent = fmt.Errorf("%w: it was never created", ErrDestroyed)
 
 func dayOf(t time.Time) (uint32, error) {
@@ -38,8 +36,7 @@ func startOfDay(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0)
 
 func formatDay(day uint32) string { return startOfDay(day).Format(time.DateOnly) }
 
-// vaultContext returns the vault context of a day's key. A box that is copied to another day's
-// document does not open.
+// vaultContext contains the day, so that a box in another day's document does not open.
 func vaultContext(day uint32) string { return partition + ":" + formatDay(day) }
 
 func IsVaultContext(s string) bool {
@@ -66,9 +63,8 @@ func (k *Keys) loadKey(ctx context.Context, day uint32) (*dayKey, error) {
 	return newDayKey(key)
 }
 
-// createKey creates the key of a day. A text may be sealed only under a key that is certainly
-// stored. If the outcome of the commit is unknown, createKey returns an error, and the next caller
-// reads the document.
+// createKey returns a key only if it is certainly stored. If the outcome of the commit is unknown,
+// it returns an error.
 func (k *Keys) createKey(ctx context.Context, day uint32) (*dayKey, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
@@ -87,7 +83,7 @@ func (k *Keys) createKey(ctx context.Context, day uint32) (*dayKey, error) {
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		return k.loadKey(ctx, day) // another host was faster: use its key
+		return k.loadKey(ctx, day) // another host was faster
 	case err != nil:
 		return nil, fmt.Errorf("text key of %s: %w", formatDay(day), err)
 	}
@@ -125,14 +121,13 @@ func (k *Keys) fillRandom(key []byte) (writeID store.WriteID, err error) {
 	return writeID, nil
 }
 
-// dayKey is the key of a day together with the MAC key that is derived from it.
 type dayKey struct {
 	cipher.AEAD
 	mac []byte
 }
 
-// macLabel separates the MAC key from the key of texts, so that a MAC does not reveal information
-// about texts.
+// macLabel separates the MAC key from the text key, so that a MAC does not reveal information about
+// texts.
 const macLabel = "vacancy:day-mac:v1"
 
 func newDayKey(key []byte) (*dayKey, error) {

@@ -6,11 +6,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// partition contains the keys, sorted by day in the form YYYY-MM-DD. It is also the prefix of the
-// vault contexts.
+// partition is also the prefix of the vault contexts.
 const partition = "textkey"
 
-// KeyDocs contains the text keys, one per UTC day. A destroyed key leaves a tombstone.
+// KeyDocs contains one text key per UTC day. A destroyed key leaves a tombstone.
 var KeyDocs = store.DocKind[sealedKey]{
 	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.VerifyWithRows},
 	Codec: store.Codec[sealedKey]{
@@ -29,7 +28,6 @@ var KeyDocs = store.DocKind[sealedKey]{
 	},
 }
 
-// A document consists of the format, a state, and the sealed box if the key is live.
 const (
 	format         = 1
 	stateLive      = 1

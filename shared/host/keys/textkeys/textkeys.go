@@ -1,9 +1,6 @@
 // Package textkeys seals the texts of requests and answers under a key of the UTC day and destroys
 // the key after its retention. From then on the texts cannot be read, although their rows are never
-// deleted (shared/README §6).
-//
-// A day has one key, even if several hosts create it concurrently. Texts are sealed only under a
-// key that is durably stored. A day whose key was destroyed never gets another key.
+// deleted (shared/README §6). A day whose key was destroyed never gets another key.
 package textkeys
 
 import (
@@ -21,53 +18,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
+// MinRetention is counted from the end of a key's day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// maxCachedKeys limits the keys in memory. If the retention has more days, a host reads older keys
-// repeatedly.
 const maxCachedKeys = 64
 
-// ErrDestroyed is returned if the key of the day was destroyed or never existed. The text cannot be
-// read, but its row is not damaged.
+// ErrDestroyed means that the key was destroyed or never existed. The row is not damaged.
 var ErrDestroyed = errors.New("the key of that day is destroyed")
 
-// ErrDamaged is returned if the text does not open under its key and its additional data. The error
-// is of kind problem.Damaged.
 var ErrDamaged error = problem.New(problem.Damaged, "a sealed text does not open")
 
-// Sealed is a sealed text in its stored form.
 type Sealed struct {
-	Day uint32 // day of the key, in days since 1970-01-01 UTC
+	Day uint32 // days since 1970-01-01 UTC
 	Box []byte // nonce, ciphertext and tag (AES-256-GCM)
 }
 
-// Overhead is the difference in bytes between the size of Box and the size of its text.
 const Overhead = nonceSize + 16
 
 const nonceSize = 12
 
-// Keys manages the keys of the days. It is safe for concurrent use. The fmt package prints only its
-// type.
-//
-// A key in memory cannot be wiped, because the cipher does not give access to its expanded key. It
-// is dropped when it expires, and is not used afterwards.
+// Keys manages the keys of the days. It is safe for concurrent use. A key cannot be wiped from
+// memory, because the cipher does not give access to its expanded key.
 type Keys struct {
 	store     store.Store
 	vault     custody.Vault
 	now       func() time.Time
 	rand      io.Reader
-	retention time.Duration // time between the end of a day and the destruction of its key
+	retention time.Duration
 
 	mu          sync.RWMutex
 	keys        map[uint32]*dayKey
-	nextAttempt time.Time // earliest time of the next attempt by CreateNext
+	nextAttempt time.Time
 
-	loadSlot chan struct{} // semaphore of one, held while a key is read or created
+	loadSlot chan struct{}
 }
 
-// New returns the keys in s. v seals them. A key is destroyed when retention, but at least
-// MinRetention, has passed since the end of its day. rand must be safe for concurrent use.
+// New returns the keys in s. rand must be safe for concurrent use.
 func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, retention time.Duration) *Keys {
 	return &Keys{
 		store: s, vault: v, now: now, rand: rand,
@@ -77,16 +63,13 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, r
 	}
 }
 
-// Warm loads today's key and creates it if it does not exist. If the store cannot be reached, the
-// error is store.ErrUnavailable.
 func (k *Keys) Warm(ctx context.Context) error {
 	_, _, err := k.todaysKey(ctx)
 	return err
 }
 
-// Seal seals a text under today's key and binds it to aad, which must be passed to Open. It reads
-// the store only if this process has not cached the key of the day. A nonce has 12 random bytes, so
-// a host should seal at most about 2^32 texts per day.
+// Seal binds the text to aad. Nonces are random, so a host should seal at most about 2^32 texts per
+// day.
 func (k *Keys) Seal(ctx context.Context, aad, text []byte) (Sealed, error) {
 	day, key, err := k.todaysKey(ctx)
 	if err != nil {
@@ -99,8 +82,8 @@ func (k *Keys) Seal(ctx context.Context, aad, text []byte) (Sealed, error) {
 	return Sealed{Day: day, Box: key.Seal(box, box, text, aad)}, nil
 }
 
-// MAC returns the HMAC-SHA256 of data under a key that is derived from today's key. When today's
-// key is destroyed, guessed data can no longer be checked against the MAC.
+// MAC returns the HMAC-SHA256 of data under a key that is destroyed with today's key. From then on,
+// guessed data cannot be checked against the MAC.
 func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err error) {
 	_, key, err := k.todaysKey(ctx)
 	if err != nil {
@@ -112,9 +95,8 @@ func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err
 	return sum, nil
 }
 
-// Open opens a text that was sealed with the same aad. The error is ErrDestroyed if the key was
-// destroyed or never existed, ErrDamaged if the text does not open, and store.ErrUnavailable if the
-// key cannot be read.
+// Open opens a text that was sealed with the same aad. The error is ErrDestroyed, ErrDamaged or
+// store.ErrUnavailable.
 func (k *Keys) Open(ctx context.Context, aad []byte, sealed Sealed) ([]byte, error) {
 	if sealed.Day > lastDay || len(sealed.Box) < Overhead {
 		return nil, ErrDamaged
@@ -130,23 +112,19 @@ func (k *Keys) Open(ctx context.Context, aad []byte, sealed Sealed) ([]byte, err
 	return text, nil
 }
 
-// ClockLeapError is returned by Sweep if the newest key is older than yesterday. Either the clock
-// is wrong, or the host had no calls since that day. The next call creates a key, and Sweep works
-// again.
-type ClockLeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
+// ClockLeapError means that the newest key is older than yesterday, so the clock may be wrong.
+type ClockLeapError struct{ Newest, Today string } // YYYY-MM-DD
 
 func (e *ClockLeapError) Error() string {
 	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed until the next call, because the clock may be wrong"
 }
 
-// Sweep destroys the keys whose retention has passed and returns their number. Their documents
-// remain as tombstones. The newest key is never destroyed. If it is older than yesterday, Sweep
-// destroys no key and returns a *ClockLeapError, because the clock may be wrong. Several hosts may
-// sweep concurrently, and a failed sweep can be repeated.
+// Sweep destroys the keys whose retention has passed. If the clock may be wrong, Sweep destroys no
+// key and returns a *ClockLeapError.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	now := k.now()
 	k.removeExpired(now)
-	firstKept, err := dayOf(now.Add(-k.retention)) // first day whose key is not destroyed
+	firstKept, err := dayOf(now.Add(-k.retention))
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +162,7 @@ func (k *Keys) eachLiveKey(ctx context.Context, fn func(store.Doc) bool) error {
 		if err != nil {
 			return fmt.Errorf("text keys: %w", err)
 		}
-		// A damaged document is skipped, so that it does not prevent the sweep of other keys.
+		// A damaged document must not prevent the sweep of other keys.
 		if key, err := KeyDocs.Parse(d); err == nil && !key.destroyed && !fn(d) {
 			return nil
 		}
@@ -192,16 +170,12 @@ func (k *Keys) eachLiveKey(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// createLeadTime is how long before midnight the next day's key may be created. If the key exists
-// early, calls succeed even if the store accepts no writes at midnight.
+// createLeadTime lets calls succeed even if the store accepts no writes at midnight.
 const createLeadTime = 6 * time.Hour
 
-// minAttemptInterval is the minimum time between two attempts of CreateNext.
 const minAttemptInterval = time.Minute
 
-// CreateNext creates the key of the next day if that day starts within createLeadTime. A host calls
-// it at intervals or after each call. It accesses the store at most once per minAttemptInterval.
-// Once the key is in memory, it does not access the store.
+// CreateNext creates the key of the next day if that day starts within createLeadTime.
 func (k *Keys) CreateNext(ctx context.Context) error {
 	now := k.now()
 	day, err := dayOf(now)
@@ -223,7 +197,6 @@ func (k *Keys) beginAttempt(day uint32, now time.Time) bool {
 }
 
 func (k *Keys) NextExpiry(ctx context.Context) (expiry time.Time, err error) {
-	// The first key is the oldest, so it expires next. If no key is live, expiry stays zero.
 	err = k.eachLiveKey(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err == nil {
@@ -250,8 +223,8 @@ func (k *Keys) todaysKey(ctx context.Context) (uint32, *dayKey, error) {
 
 func (k *Keys) keyOfDay(ctx context.Context, day uint32, now time.Time, mayCreate bool) (*dayKey, error) {
 	if k.isExpired(day, now) {
-		// A key expires by the clock and not by the progress of the sweeper. Otherwise a cached key
-		// could be used after its document was destroyed.
+		// A cached key expires by the clock, because another process may have destroyed its
+		// document.
 		k.removeExpired(now)
 		return nil, ErrDestroyed
 	}
@@ -292,15 +265,15 @@ func (k *Keys) addToCache(day uint32, key *dayKey) {
 		for d := range k.keys {
 			oldest = min(oldest, d)
 		}
-		delete(k.keys, oldest) // no effect if the new key is the oldest
+		delete(k.keys, oldest)
 	}
 	if len(k.keys) < maxCachedKeys {
 		k.keys[day] = key
 	}
 }
 
-// ClearCache drops all keys from memory. It must be called after a store was restored from a
-// backup, which may lack some keys. A text sealed under a missing key could never be opened.
+// ClearCache must be called after the store was restored from a backup. The backup may lack a
+// cached key, and a text that is sealed under a missing key could never be opened.
 func (k *Keys) ClearCache() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

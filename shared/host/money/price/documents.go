@@ -9,8 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// VersionDocs contains all versions of the vacants' prices. A key is the vacant's id and the
-// version.
 var VersionDocs = store.DocKind[Price]{
 	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
 	Codec: store.JSONCodec[Price](1),
@@ -28,7 +26,6 @@ func VersionKey(vacant identity.ID, version uint64) store.Key {
 	return VersionDocs.Key(vacant.String(), formatVersion(version))
 }
 
-// Get reads one version of a vacant's price. If the version does not exist, the error is Damaged.
 func Get(ctx context.Context, r store.Reader, vacant identity.ID, version uint64) (Price, error) {
 	p, _, err := VersionDocs.Require(ctx, r, VersionKey(vacant, version))
 	return p, err

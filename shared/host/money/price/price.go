@@ -1,4 +1,4 @@
-// Package price computes the prices of calls. It does no I/O.
+// Package price computes the prices of calls.
 package price
 
 import (
@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	MaxPrice          = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
-	maxTokenPrice     = 1000 * money.Dollar      // limit for a million tokens
-	MaxFreeCalls      = 1_000_000_000            // limit of free calls per day
-	MaxFeeBasisPoints = 10_000                   // limit in basis points, 100 %
+	MaxPrice          = 1_000_000 * money.Dollar
+	maxTokenPrice     = 1000 * money.Dollar
+	MaxFreeCalls      = 1_000_000_000 // per day
+	MaxFeeBasisPoints = 10_000
 	million           = 1_000_000
 
-	// MaxBookingPrice limits the price of a booking, which must be in whole cents.
 	MaxBookingPrice = 1000 * money.Dollar
 	cent            = money.Dollar / 100
-	// maxTokens limits the tokens of a call, so that Charge cannot overflow.
+	// maxTokens prevents an overflow in Charge.
 	maxTokens = 1 << 32
 )
 
@@ -33,32 +32,24 @@ func CheckBookingPrice(p money.Amount) error {
 
 // Price is one version of a vacant's price. Versions are never deleted, because rows refer to them.
 type Price struct {
-	Version uint64       `json:"version"` // starts at 1
-	Flat    money.Amount `json:"flat"`    // price per call
-	// InputPrice and OutputPrice are prices of a million tokens. The vacant's agent reports the
-	// tokens, or they are estimated if an answer ends early. MaxCharge is the maximum charge for a
-	// call if tokens have a price. It is held (reserved in the caller's account) until the answer
-	// is complete.
+	Version uint64       `json:"version"`
+	Flat    money.Amount `json:"flat"`
+	// InputPrice and OutputPrice are prices of a million tokens.
 	InputPrice  money.Amount `json:"in,omitempty"`
 	OutputPrice money.Amount `json:"out,omitempty"`
 	MaxCharge   money.Amount `json:"most,omitempty"`
-	// FreePerSigner limits the free calls per UTC day for each signing caller, FreePerAddress for
-	// each address, and FreeTotal for all callers together. They apply only to callers without an
-	// account. If FreePerSigner is zero, signers have no free calls. If FreePerAddress is zero,
-	// guests have no free calls, and calls of signers are not counted per address. If FreeTotal is
-	// zero, there is no common limit.
-	FreePerSigner  int64 `json:"free,omitempty"`
-	FreePerAddress int64 `json:"free_address,omitempty"`
-	FreeTotal      int64 `json:"free_all,omitempty"`
-	// FeeBasisPoints is the host's share in basis points when this version was created.
+	// FreePerSigner to FreeTotal are limits per UTC day for callers without an account. If
+	// FreePerAddress is zero, guests have no free calls, and signers are not counted by address. If
+	// FreeTotal is zero, there is no common limit.
+	FreePerSigner  int64     `json:"free,omitempty"`
+	FreePerAddress int64     `json:"free_address,omitempty"`
+	FreeTotal      int64     `json:"free_all,omitempty"`
 	FeeBasisPoints int64     `json:"fee,omitempty"`
 	SetAt          time.Time `json:"set"`
 }
 
-// SetDefaultFreeLimits derives FreePerAddress and FreeTotal from FreePerSigner, unless the
-// parameters say that they are already set. An address gets three times as many free calls as a
-// signer, and all callers together get a hundred times as many. A caller can create keys at no
-// cost, so without these limits one sender would have unlimited free calls.
+// SetDefaultFreeLimits sets limits that are not set yet. A caller can create keys at no cost, so
+// without FreePerAddress and FreeTotal one sender would have unlimited free calls.
 func (p *Price) SetDefaultFreeLimits(isAddressSet, isTotalSet bool) {
 	if !isAddressSet {
 		p.FreePerAddress = min(3*p.FreePerSigner, MaxFreeCalls)
@@ -70,13 +61,11 @@ func (p *Price) SetDefaultFreeLimits(isAddressSet, isTotalSet bool) {
 
 func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 
-// AdmitsGuests reports whether guests, who have neither an identity nor an account, may call.
-// AdmitsSigners reports the same for callers with an identity but without an account.
 func (p *Price) AdmitsGuests() bool { return p.IsFree() || p.FreePerAddress > 0 }
 
 func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.FreePerSigner > 0 }
 
-// Hold returns the maximum charge for a call. It is reserved when the call is accepted.
+// Hold returns the maximum charge for a call.
 func (p *Price) Hold() money.Amount {
 	if p.HasTokenPrice() {
 		return p.MaxCharge
@@ -86,15 +75,13 @@ func (p *Price) Hold() money.Amount {
 
 func (p *Price) HasTokenPrice() bool { return p != nil && (p.InputPrice > 0 || p.OutputPrice > 0) }
 
-// Charge returns the price of a call that used the given tokens. It is rounded up to a micro-dollar
-// and never exceeds Hold.
+// Charge rounds up to a micro-dollar and never exceeds Hold.
 func (p *Price) Charge(inTokens, outTokens uint64) money.Amount {
 	tokens := p.InputPrice*money.Amount(min(inTokens, maxTokens)) + p.OutputPrice*money.Amount(min(outTokens, maxTokens))
 	return min(p.Flat+(tokens+million-1)/million, p.Hold())
 }
 
 func (p *Price) HostFee(charge money.Amount) money.Amount {
-	// The share is rounded down.
 	whole, rest := charge/MaxFeeBasisPoints, charge%MaxFeeBasisPoints
 	return whole*money.Amount(p.FeeBasisPoints) + rest*money.Amount(p.FeeBasisPoints)/MaxFeeBasisPoints
 }

@@ -1,5 +1,4 @@
-// Package jws signs bytes in foreign formats with a vacant's key. A signature is a detached JSON
-// Web Signature (RFC 7515) with EdDSA, and its key id is the vacant's id.
+// Package jws signs bytes with a vacant's key, as a detached JSON Web Signature (RFC 7515).
 package jws
 
 import (
@@ -10,8 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Sign signs payload. Its protected header contains extraMembers in addition to the algorithm, type
-// and key id. Both results are encoded in base64url.
 func Sign(ctx context.Context, s identity.Signer, payload []byte, extraMembers ...canon.Member) (protected, signature string, err error) {
 	textMember := func(key, value string) canon.Member {
 		return canon.Member{Key: key, Value: canon.NewString(value)}

@@ -11,32 +11,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Resolver resolves names. *net.Resolver implements it.
 type Resolver interface {
-	// LookupNetIP returns the addresses of host. The argument network is "ip".
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// attemptTimeout limits one connection attempt, so that an unresponsive address leaves time for the
-// next address.
 const attemptTimeout = 5 * time.Second
 
-// DialFunc opens a connection to addr, which has the form IP:PORT and is already checked. For
-// example, (*net.Dialer).DialContext is a DialFunc.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 type dialer struct {
 	resolver       Resolver
 	connect        DialFunc
-	allowedReasons map[string]bool // reasons of address ranges that may be dialled
+	allowedReasons map[string]bool
 }
 
-// dial connects to addr, which has the form host:port. If one address of a name is refused, dial
-// refuses the name: a name with both internal and public addresses is an attack or a mistake.
-//
-// The error message is the same for a name with internal addresses and a name without addresses,
-// and it contains no address. Otherwise tenants could explore the internal network. The cause,
-// which is only logged, contains the difference.
+// dial refuses a name if any of its addresses is refused. Names with internal addresses and names
+// without addresses get the same error message. Otherwise tenants could explore the internal
+// network.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -70,8 +61,8 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 }
 
 func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	// Some system resolvers return A records in v4-mapped form, so their answers are unmapped. A
-	// v4-mapped literal is not unmapped, so it is refused.
+	// Some system resolvers return A records in v4-mapped form. A v4-mapped literal stays unchanged
+	// and is refused.
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
@@ -91,12 +82,10 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
 func noPublicAddressError(host string, cause error) error {
-	// The kind is Unavailable and not Forbidden, because the name may get a public address later.
 	return problem.Wrap(problem.Unavailable, cause, "%s: no public address was found for this name", host)
 }
 
 func (d *dialer) dialAddress(ctx context.Context, network, addr string, remaining int) (net.Conn, error) {
-	// The remaining time of ctx is divided evenly among this address and the addresses after it.
 	timeout := attemptTimeout
 	if deadline, ok := ctx.Deadline(); ok && remaining > 1 {
 		timeout = min(timeout, time.Until(deadline)/time.Duration(remaining))

@@ -9,15 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// internalNames are top-level names of hosts in internal networks: RFC 6761, RFC 6762, RFC 8375 and
-// ICANN's reservation of "internal".
 var internalNames = []string{"localhost", "local", "internal", "home.arpa"}
 
-// CheckLink returns an error unless s is a URL that callers may pass to an agent, which may fetch
-// it. The URL must use https and have no user and password, and its host must not be an internal
-// address or an internal name. Unusual spellings of hosts are refused, because programs interpret
-// them differently: 0x7f.1 and １２７.0.0.1 are 127.0.0.1 to some of them. Names are not resolved, so
-// an agent that fetches the URL must still check the address that it connects to.
+// CheckLink returns an error unless s is a public https URL. It refuses unusual spellings of hosts,
+// because some programs read 0x7f.1 as 127.0.0.1. It does not resolve names, so an agent that
+// fetches the URL must check the address.
 func CheckLink(s string) error {
 	const want = "a public https URL without user and password, for example https://example.com/cat.png"
 	invalidErr := problem.Invalid("url", want, quote(s))

@@ -1,15 +1,7 @@
-// Package outbound is the only HTTP client of a host. Its requests go to URLs that other parties
-// chose, so every request is checked. (The command line uses dispatch.HTTP instead, because its
-// user chooses whom to call.)
-//
-// Every request has an actor, and a vacant reaches only the URLs that the Guard of the Options
-// permits. The client never connects to an address in the host's network: loopback, private,
-// link-local and metadata addresses are refused in every notation, whatever name resolves to them.
-// There are two exceptions. Options can allow loopback, and Actor.WithPrivateAddresses allows
-// private addresses for single URLs of the operator.
-//
-// The client resolves names itself, checks every address, and dials the checked address. It does
-// not follow redirects and does not use a proxy, because both would bypass the check.
+// Package outbound is the only HTTP client of a host. Other parties choose the URLs, so the client
+// resolves names itself, refuses internal addresses, and dials the address that it checked. It does
+// not follow redirects and does not use a proxy, because both would bypass the check. A vacant
+// reaches only the URLs that the Guard permits.
 package outbound
 
 import (
@@ -31,43 +23,36 @@ import (
 )
 
 const (
-	DefaultMaxReply = 2 << 20          // bytes in a reply's body
-	DefaultTimeout  = 30 * time.Second // limit for a complete request, unless its context ends earlier
-	maxHeader       = 64 << 10         // bytes in a reply's header
-	maxURL          = 4 << 10          // bytes in a URL
+	DefaultMaxReply = 2 << 20 // bytes
+	DefaultTimeout  = 30 * time.Second
+	maxHeader       = 64 << 10 // bytes
+	maxURL          = 4 << 10  // bytes
 	maxIdlePerHost  = 64
-	maxIdle         = 256 // limit for all hosts together, because strangers choose the hosts
+	maxIdle         = 256 // strangers choose the number of hosts
 	idleTimeout     = 90 * time.Second
 	userAgent       = "vacancy"
 )
 
 // Options configures a Client. The zero Options allow only public addresses.
 type Options struct {
-	// AllowLoopback allows 127.0.0.0/8 and ::1 in all URLs, for a host whose callers are all on
-	// this machine. Other internal ranges stay refused, except for private addresses under
-	// Actor.WithPrivateAddresses.
+	// AllowLoopback allows loopback addresses in all URLs, for a host whose callers are all on this
+	// machine.
 	AllowLoopback bool
 	// OperatorLoopback allows loopback addresses in URLs that the operator chose.
 	OperatorLoopback bool
-	// Resolver resolves names. If it is nil, the system's resolver is used.
-	Resolver Resolver
-	// Dial opens connections. If it is nil, a net.Dialer is used.
-	Dial DialFunc
-	// MaxReply limits a reply's body in bytes. Zero means DefaultMaxReply.
-	MaxReply int64
-	// Timeout limits a request in addition to its context. Zero means DefaultTimeout.
-	Timeout time.Duration
-	// Roots are the trusted certificate authorities. If it is nil, the system's authorities are
-	// trusted.
-	Roots *x509.CertPool
-	// Guard decides for vacants. If it is nil, all requests of vacants are refused.
+	Resolver         Resolver
+	Dial             DialFunc
+	MaxReply         int64
+	Timeout          time.Duration
+	Roots            *x509.CertPool
+	// Guard may be nil. All requests of vacants are then refused.
 	Guard EndpointGuard
 }
 
-// Client sends requests and keeps connections open. It is safe for concurrent use.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
-	// Each HTTP client has its own connections. Otherwise a request to a stranger's URL could reuse
-	// an open connection of the operator to a loopback or private address.
+	// The clients do not share connections. Otherwise a request to a stranger's URL could reuse a
+	// connection of the operator to a private address.
 	operatorClient, privateClient, defaultClient *http.Client
 
 	guard    EndpointGuard
@@ -96,7 +81,7 @@ func (o *Options) newHTTPClient(allowLoopback, allowPrivate bool) *http.Client {
 	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowedReasons: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:                  nil, // a proxy would resolve and dial names without these checks
+			Proxy:                  nil,
 			DialContext:            d.dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
@@ -107,7 +92,6 @@ func (o *Options) newHTTPClient(allowLoopback, allowPrivate bool) *http.Client {
 			IdleConnTimeout:        idleTimeout,
 			TLSHandshakeTimeout:    10 * time.Second,
 		},
-		// Do returns a redirect like any other reply, and its callers refuse the status.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -122,8 +106,7 @@ func (c *Client) clientFor(actor Actor) *http.Client {
 	return c.defaultClient
 }
 
-// Request is one request. Header may be nil. MaxReply lowers the client's limit for this request,
-// and zero keeps it.
+// Request is one request. MaxReply can only lower the client's limit.
 type Request struct {
 	Method   string
 	URL      string
@@ -132,21 +115,13 @@ type Request struct {
 	MaxReply int64
 }
 
-// Reply is a reply with any status.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do sends r for an actor and reads the complete reply. If the URL is not an absolute http or https
-// URL without user and password, the error is Malformed. If the Guard refuses the request, Do
-// returns its error. For an internal address or localhost in the URL, the error is Forbidden.
-//
-// The kind is DeadlineExceeded after a timeout, Canceled if ctx was cancelled, Untrusted for an
-// invalid certificate, TooLarge for a reply above the limit, and Unavailable for other network
-// errors. Unavailable also covers names without an address and names with internal addresses: both
-// have the same message, and only the cause differs.
+// Do sends r for an actor and reads the complete reply, whatever its status.
 func (c *Client) Do(ctx context.Context, actor Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
@@ -197,9 +172,7 @@ func (c *Client) Post(ctx context.Context, actor Actor, url string, body []byte)
 	return r.Status, r.Body, err
 }
 
-// ParseURL parses a URL that a Client can send to. It must be an absolute http or https URL with a
-// host and at most 4 KiB. A user and password are refused, because they would be stored and shown
-// with the URL.
+// ParseURL refuses a user and password, because they would be stored and shown with the URL.
 func ParseURL(s string) (*url.URL, error) {
 	const want = "an absolute http or https URL"
 	if len(s) > maxURL {
@@ -218,20 +191,19 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// ReplaceSuffix returns u with another end of its path: it removes trailing slashes, then oldSuffix
-// if the path has it, and appends newSuffix. The rest of the path keeps its escaping, and the query
-// is kept. Both suffixes must be escaped.
+// ReplaceSuffix removes trailing slashes and oldSuffix from the path, and appends newSuffix. Both
+// suffixes must be escaped.
 func ReplaceSuffix(u *url.URL, oldSuffix, newSuffix string) *url.URL {
 	v := *u
 	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), oldSuffix)
 	v.RawPath = strings.TrimRight(path, "/") + newSuffix
-	v.Path, _ = url.PathUnescape(v.RawPath) // an escaped path contains only valid escapes
+	v.Path, _ = url.PathUnescape(v.RawPath)
 	return &v
 }
 
 func requestError(ctx context.Context, host string, err error) error {
-	// The cause is only logged, because it may name internal addresses. The URL is removed from it,
-	// because its path and query may contain credentials.
+	// The cause is only logged, because it may name internal addresses. The URL is removed, because
+	// the query may contain credentials.
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
 		err = urlErr.Err

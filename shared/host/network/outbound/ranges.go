@@ -2,28 +2,20 @@ package outbound
 
 import "net/netip"
 
-// addressRange is a range of addresses that a host never connects to.
 type addressRange struct {
 	prefix netip.Prefix
 	reason string
-	source string // RFC or cloud provider that defines the range
+	source string
 }
 
-// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and
-// Actor.WithPrivateAddresses allows ranges with privateReason.
 const (
 	loopbackReason = "loopback"
 	privateReason  = "private"
 )
 
-// refusedRanges lists the ranges. The first range that contains an address determines the reason,
-// so narrow ranges precede the wide ranges around them. The list covers every range that may
-// contain an internal service, a metadata service or a translator, so only global unicast addresses
-// remain.
-//
-// Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refused for every
-// embedded address. No public name needs these forms, and each could hide an address such as
-// 127.0.0.1 or 169.254.169.254.
+// refusedRanges lists the addresses that a host never connects to. The first match determines the
+// reason, so narrow ranges precede wide ranges. Translated forms such as NAT64 and Teredo could
+// hide an address such as 169.254.169.254.
 var refusedRanges = []addressRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},
@@ -65,14 +57,14 @@ var refusedRanges = []addressRange{
 	{netip.MustParsePrefix("fe80::/10"), "link-local", "RFC 4291 §2.5.6"},
 	{netip.MustParsePrefix("fec0::/10"), "site-local", "RFC 3879"},
 	{netip.MustParsePrefix("ff00::/8"), "multicast", "RFC 4291 §2.7"},
-	// Global unicast is 2000::/3. These three ranges cover the rest of the address space.
+	// Global unicast is 2000::/3.
 	{netip.MustParsePrefix("::/3"), "not global unicast", "RFC 4291 §2.4"},
 	{netip.MustParsePrefix("4000::/2"), "not global unicast", "RFC 4291 §2.4"},
 	{netip.MustParsePrefix("8000::/1"), "not global unicast", "RFC 4291 §2.4"},
 }
 
-// refusalReason returns the reason why a must not be dialled, or "". It refuses invalid addresses
-// and addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
+// refusalReason must check zones itself, because netip.Prefix.Contains never matches an address
+// with a zone.
 func refusalReason(a netip.Addr, allowedReasons map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"

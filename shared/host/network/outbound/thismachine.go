@@ -7,21 +7,18 @@ import (
 )
 
 func IsLocalhost(host string) bool {
-	// RFC 6761 section 6.3 reserves these names for this machine, regardless of DNS.
+	// RFC 6761 section 6.3 reserves these names, regardless of DNS.
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// IsThisMachine reports whether host, without a port, is a loopback address without a zone or a
-// name accepted by IsLocalhost. It does not resolve names.
+// IsThisMachine reports whether host, without a port, is a loopback address or name.
 func IsThisMachine(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return IsLocalhost(host) || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-// NormalizeHost returns the normal form of a host name or address, so that different spellings of
-// the same host compare equal. It returns "" for a name that is not ASCII, because the host sends
-// no requests to such names.
+// NormalizeHost returns "" for a name that is not ASCII.
 func NormalizeHost(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
 		return ""
@@ -33,8 +30,7 @@ func NormalizeHost(name string) string {
 	return name
 }
 
-// AddressRefusal returns the reason why host, without a port, is never dialled. It returns "" for a
-// public address and for a name, because names are resolved and checked when they are dialled.
+// AddressRefusal returns the reason why host is never dialled. It returns "" for a name.
 func AddressRefusal(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

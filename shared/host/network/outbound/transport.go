@@ -8,12 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxStream limits the body of each reply to an HTTPClient, in bytes.
 const MaxStream = 4 << 20
 
-// HTTPClient returns an http.Client for one actor, for libraries that send requests themselves. It
-// makes the same checks as Do and returns the same errors, but a redirect is an error of kind
-// Forbidden. Only the request's context limits the time.
+// HTTPClient returns an http.Client that makes the same checks as Do. A redirect is an error of
+// kind Forbidden, and only the request's context limits the time.
 func (a ActorClient) HTTPClient() *http.Client { return &http.Client{Transport: transport(a)} }
 
 type transport ActorClient
@@ -57,12 +55,11 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	return reply, nil
 }
 
-// limitedBody is a reply body that returns an error if it has more than the remaining bytes.
 type limitedBody struct {
 	io.ReadCloser
 	remaining       int
-	connectionError func(error) error // converts an error of the connection
-	tooLargeError   func() error      // returns the error for a body that is too long
+	connectionError func(error) error
+	tooLargeError   func() error
 }
 
 func (l *limitedBody) Read(p []byte) (int, error) {

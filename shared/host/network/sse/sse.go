@@ -1,10 +1,5 @@
-// Package sse reads the server-sent events (WHATWG HTML §9.2) that models, agents and MCP servers
-// send. It returns the name, the id and the data of each event, and skips comments and a byte order
-// mark.
-//
-// The reader accepts two deviations from the standard. A field "error", which llama.cpp sends, is
-// the data of an event named "error". If a server separates events with one newline instead of two,
-// the events are recognized if the data of each is a JSON object.
+// Package sse reads server-sent events (WHATWG HTML §9.2). It also accepts a field "error", which
+// llama.cpp sends, and JSON objects that are separated by only one newline.
 package sse
 
 import (
@@ -16,29 +11,25 @@ import (
 	"iter"
 )
 
-// Done is the data of the last event of many streams.
 const Done = "[DONE]"
 
-// ErrTooLong is returned if an event or a line is longer than the reader's limit.
 var ErrTooLong = errors.New("an event is too long")
 
-// Event is an event with data.
 type Event struct {
-	Name string // empty if the event has no name
-	ID   string // empty if the event has no id
+	Name string
+	ID   string
 	Data []byte // valid until the next event
 }
 
 // IsNoise reports whether an event in a stream of JSON messages contains no message, for example a
-// heartbeat, a farewell or a mark such as null or [Done]. Data that starts with "{" or "[" is not
-// noise, because it may be part of an answer. An error is not noise either.
+// heartbeat or [DONE].
 func (e Event) IsNoise() bool {
 	data := bytes.TrimSpace(e.Data)
 	return e.Name != "error" && (len(data) == 0 || data[0] != '{' && data[0] != '[' || string(data) == Done)
 }
 
-// Events returns the events that are read from r. It limits each line and the data of each event to
-// maxBytes bytes. It skips an event without a data field, and a last event without its blank line.
+// Events reads events from r. Each line, and the data of each event, may have at most maxBytes
+// bytes.
 func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		reader := lineReader{Reader: bufio.NewReader(r)}
@@ -46,10 +37,10 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 			_, _ = reader.Discard(3)
 		}
 		var data, line []byte
-		var name, dataName, id string // dataName is the name at the start of the data
-		hasData := false              // whether a data field was read, because its value may be empty
-		nameAfterData := false        // whether the name was read after data
-		isOneEvent := false           // whether the lines of data form one event
+		var name, dataName, id string
+		hasData := false
+		nameAfterData := false
+		isOneEvent := false
 		for {
 			var err error
 			if line, err = reader.readLine(line[:0], maxBytes); err != nil {
@@ -109,15 +100,13 @@ func startsNewEvent(data, line []byte) bool {
 	return len(line) > 0 && (line[0] == '{' || string(line) == Done) && bytes.HasPrefix(data, []byte("{")) && json.Valid(data)
 }
 
-// lineReader reads lines that end with LF, CRLF or CR.
 type lineReader struct {
 	*bufio.Reader
-	lastWasCR bool // whether the last line ended with CR, because its LF may arrive much later
+	lastWasCR bool // the LF of a CRLF may arrive much later
 }
 
 func (l *lineReader) readLine(line []byte, maxBytes int) ([]byte, error) {
 	for {
-		// At the end of the input, the error is io.EOF, even if the last line has no line end.
 		c, err := l.ReadByte()
 		if err != nil {
 			return line, err

@@ -1,9 +1,5 @@
-// Package local implements a queue in the host's own store. It is for a host that runs in one
-// process.
-//
-// Each message is handled at least once, even if the process ends before or during its handling. A
-// message is deleted after its handler has returned nil, or after one process has refused it for
-// longer than queue.RetryTime.
+// Package local implements a queue in the host's own store, for a host that runs in one process.
+// Each message is handled at least once, even if the process ends before or during its handling.
 package local
 
 import (
@@ -20,10 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// retryDelay is the pause before a failed message or a failed read of the queue is repeated.
 const retryDelay = 500 * time.Millisecond
 
-// MessageDocs contains the messages. A key is the time of sending and a random id.
 var MessageDocs = store.DocKind[message]{
 	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.VerifySkip},
 	Codec: store.Codec[message]{
@@ -40,14 +34,12 @@ type message struct {
 	sender task.Sender
 }
 
-// senderSeparator separates a message from its sender.
 const senderSeparator = "\n"
 
-// timeFormat is the format of the time in a message's key.
 const timeFormat = "20060102T150405.000000"
 
 type Queue struct {
-	storeUpdater store.Updater // writes to the host's store
+	storeUpdater store.Updater
 	now          func() time.Time
 	wakeups      chan struct{} // receives a value when Run must read the queue
 }
@@ -58,7 +50,6 @@ func New(u store.Updater, now func() time.Time) *Queue {
 
 func (q *Queue) updater() store.Updater { return q.storeUpdater }
 
-// Send implements task.Queue.
 func (q *Queue) Send(ctx context.Context, text string, sender task.Sender) (settle func(context.Context, bool), err error) {
 	id, err := q.updater().NewWriteID()
 	if err != nil {
@@ -90,8 +81,7 @@ func (q *Queue) wake() {
 }
 
 // Run passes messages to handle until ctx ends, and returns once all handlers have returned. shares
-// returns the limits of concurrent turns that apply to a message. Run handles a message as soon as
-// each of its shares has room. Messages that wait for room do not delay later messages.
+// returns the limits of concurrent turns that apply to a message.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
 	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, runningByShare: map[string]int{}, refusalTimes: map[string]time.Time{}, finished: map[string]bool{}}
 	defer w.running.Wait()
@@ -116,20 +106,16 @@ type worker struct {
 	running sync.WaitGroup
 
 	mu sync.Mutex
-	// busy contains the sort keys of messages that are being handled or must not be retried yet.
+	// busy contains messages that are being handled or must not be retried yet.
 	busy           map[string]bool
-	runningByShare map[string]int // number of running messages by share
-	// refusalTimes contains the time at which a handler first refused a message. Retries are
-	// limited from this time and not from the time of sending, because a message may wait for its
-	// shares, and a turn may run for minutes.
+	runningByShare map[string]int
+	// refusalTimes contains the time at which a handler first refused a message. Retries are not
+	// limited from the time of sending, because a message may wait long for its shares.
 	refusalTimes map[string]time.Time
-	// finished contains the sort keys of messages whose handlers have returned since the current
-	// page was read. The page may still contain these messages, although they are deleted.
+	// finished contains messages that the current page may still contain although they are deleted.
 	finished map[string]bool
 }
 
-// startHandlers starts handlers for messages that are not being handled and whose shares have room.
-// A handler that returns wakes Run if one of its shares was full.
 func (w *worker) startHandlers(ctx context.Context) error {
 	w.clearFinished()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.Range(), store.MaxPage) {
@@ -178,7 +164,7 @@ func (w *worker) handleMessage(ctx context.Context, d store.Doc, message string,
 	if err != nil {
 		time.AfterFunc(retryDelay, func() {
 			w.mu.Lock()
-			delete(w.busy, d.Key.Sort) // allows the next try
+			delete(w.busy, d.Key.Sort)
 			w.mu.Unlock()
 			w.queue.wake()
 		})
@@ -228,9 +214,9 @@ func (w *worker) tryStart(sortKey string, shares []task.Share) bool {
 	return true
 }
 
-// releaseShares releases the shares of a message and reports whether one of them was full. An
-// unfinished message remains busy until its retry. Otherwise the release of a full share would wake
-// Run, and Run would retry the message in an endless loop.
+// releaseShares reports whether one of the shares was full. An unfinished message remains busy
+// until its retry. Otherwise the release would wake Run, which would retry the message in an
+// endless loop.
 func (w *worker) releaseShares(sortKey string, shares []task.Share, isDone bool) (wasFull bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

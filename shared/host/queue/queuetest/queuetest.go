@@ -17,8 +17,7 @@ type Subject struct {
 	Run func(ctx context.Context, handle func(context.Context, string) error)
 	// RetryTime is the time for which a refused message is retried.
 	RetryTime time.Duration
-	// MaxDelay is the maximum time until a message is delivered.
-	MaxDelay time.Duration
+	MaxDelay  time.Duration
 }
 
 // RunContract runs the tests that every queue must pass. runTest runs a single test, for example in
@@ -34,7 +33,6 @@ func RunContract(t *testing.T, runTest func(*testing.T, func(*testing.T)), newSu
 	}
 }
 
-// recorder records messages.
 type recorder struct {
 	mu       sync.Mutex
 	messages []string

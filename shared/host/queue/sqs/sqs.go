@@ -1,11 +1,5 @@
-// Package sqs implements a queue with Amazon SQS. It is for a host whose workers are Lambda
-// functions, which messages start.
-//
-// Each message is handled at least once. It is deleted only after its handler has returned nil, or
-// after it was refused for longer than RetryTime. If too many turns are running, the message of a
-// waiting turn is redelivered until the turn starts or fails. If a task may wait for longer than
-// SQS redelivers a message, a new message replaces the old one. A message whose handling fails is
-// redelivered until SQS moves it to the dead-letter queue.
+// Package sqs implements a queue with Amazon SQS, for a host whose workers are Lambda functions.
+// Each message is handled at least once.
 package sqs
 
 import (
@@ -29,12 +23,10 @@ import (
 )
 
 type Config struct {
-	Client *sqs.Client
-	URL    string // URL of the queue
-	Log    *slog.Logger
-	Now    func() time.Time
-	// RetryTime is the time after the first delivery for which a message is retried if its handler
-	// returns task.ErrRetryLater. If it is zero, queue.RetryTime is used.
+	Client    *sqs.Client
+	URL       string
+	Log       *slog.Logger
+	Now       func() time.Time
 	RetryTime time.Duration
 }
 
@@ -43,8 +35,8 @@ type Queue struct {
 	Config
 
 	mu sync.Mutex
-	// nextRedelivery contains, for each account, the earliest time for the next redelivery of a
-	// message without room. All callers without an account share the key "".
+	// nextRedelivery contains the earliest time for the next redelivery of each account, or of all
+	// callers without an account.
 	nextRedelivery map[task.Sender]time.Time
 }
 
@@ -61,7 +53,7 @@ const (
 )
 
 func NewClient(cfg aws.Config) *sqs.Client {
-	// A message that is sent twice is handled twice, which handlers tolerate, so retries are safe.
+	// Handlers tolerate that a message is sent twice.
 	return sqs.NewFromConfig(cfg, func(o *sqs.Options) {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout).WithTransportOptions(func(t *http.Transport) { t.IdleConnTimeout = idleTimeout })
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
@@ -75,13 +67,11 @@ func (q *Queue) Send(ctx context.Context, message string, sender task.Sender) (s
 	return func(context.Context, bool) {}, q.SendAfter(ctx, message, sender, 0)
 }
 
-// maxDelay is the maximum delay of a message in SQS.
 const maxDelay = 15 * time.Minute
 
 func (q *Queue) SendAfter(ctx context.Context, message string, sender task.Sender, delay time.Duration) error {
 	input := &sqs.SendMessageInput{QueueUrl: &q.URL, MessageBody: &message, DelaySeconds: int32(min(delay, maxDelay) / time.Second)}
-	// The sender is the message group. If one sender keeps the consumers busy, SQS delivers the
-	// messages of other senders first.
+	// SQS delivers messages of other groups first if one group keeps the consumers busy.
 	if sender != "" {
 		input.MessageGroupId = aws.String(string(sender))
 	}
@@ -94,22 +84,16 @@ func (q *Queue) SendAfter(ctx context.Context, message string, sender task.Sende
 type Message struct {
 	Body          string
 	ReceiptHandle string
-	FirstDelivery time.Time // time of the first delivery
-	DeliveryCount int       // number of deliveries, including this one
+	FirstDelivery time.Time
+	DeliveryCount int
 }
 
-// maxRetryDelay is the maximum time before a message is redelivered.
 const maxRetryDelay = 30 * time.Second
 
 func retryDelay(deliveryCount int) time.Duration {
 	return min(time.Second<<min(max(deliveryCount, 1)-1, 6), maxRetryDelay)
 }
 
-// redeliveryDelay returns the time for which a message stays hidden because its turn cannot start.
-// All waiting accounts of this process share one rate: the messages of an account are spaced by
-// FullRetryInterval times the number of waiting accounts. The messages of all callers without an
-// account are spaced by FullRetryInterval. The time ends at most FullRetryDelay after the turn has
-// failed.
 func (q *Queue) redeliveryDelay(message string, firstDelivery time.Time, hasAccount bool) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,8 +117,7 @@ func (q *Queue) redeliveryDelay(message string, firstDelivery time.Time, hasAcco
 	return wait
 }
 
-// Handle passes a message to handle. It reports whether the message may be deleted. For any other
-// message, Handle shortens the visibility timeout, so that the message is redelivered soon.
+// Handle reports whether the message may be deleted.
 func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Context, string) error) (canDelete bool, err error) {
 	err = handle(ctx, m.Body)
 	delay := retryDelay(m.DeliveryCount)
@@ -142,6 +125,7 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	case err == nil:
 		return true, nil
 	case errors.Is(err, task.ErrWaiting):
+		// A new message replaces the old message, because SQS limits the deliveries of a message.
 		delay = q.redeliveryDelay(m.Body, q.Now(), true)
 		if m.DeliveryCount >= queue.MaxFullRetries && q.SendAfter(ctx, m.Body, task.SenderOfQueueMessage(m.Body), delay) == nil {
 			return true, nil

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	MaxHours      = 168 // hourly counts: seven days
-	MaxReferences = 50  // positions of the last answers
+	MaxHours      = 168 // seven days
+	MaxReferences = 50
 )
 
 // Reference is the position of an answer in the responses of a pair. It is not verified, so readers
@@ -26,13 +26,12 @@ type Reference struct {
 	Position uint64
 }
 
-// Calls contains the statistics of one vacant. The zero Calls means that the vacant was never
-// observed.
+// Calls contains the statistics of one vacant.
 type Calls struct {
-	firstHour  int64            // first hour of the observation, in hours since 1970
+	firstHour  int64            // start of the observation, in hours since 1970
 	newestHour int64            // hour of counts[0]
 	counts     [MaxHours]uint32 // calls from outside the tree per hour, newest hour first
-	refs       []Reference      // positions of the last answers, newest first, distinct, at most MaxReferences
+	refs       []Reference      // positions of the last answers, newest first
 }
 
 func Read(ctx context.Context, r store.Reader, id identity.ID) (Calls, error) {
@@ -53,8 +52,7 @@ func readDocument(ctx context.Context, r store.Reader, id identity.ID) (c Calls,
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
 // Activity returns the calls from outside the tree in each of the last MaxHours hours, oldest
-// first. If the vacant was observed for less time or had no such call, the counts are not evidence.
-// The series is then nil, and the second result is the reason.
+// first. If the counts are not evidence, the series is nil.
 func (c *Calls) Activity(now time.Time) (series []float64, missingReason string) {
 	if c.firstHour == 0 {
 		return nil, "it was never observed"
@@ -107,8 +105,8 @@ func (c *Calls) isUnchangedBy(pending pendingObservations) bool {
 }
 
 func (c *Calls) shiftTo(hour int64) {
-	// If hour is before all counted hours, a clock was wrong. All counts are then reset. Otherwise
-	// calls could not be counted until the time that the wrong clock showed.
+	// If hour is before all counted hours, a clock was wrong. The counts are reset, because calls
+	// could otherwise not be counted until the time that the wrong clock showed.
 	if c.firstHour == 0 || c.newestHour-hour >= MaxHours {
 		c.firstHour, c.newestHour, c.counts = hour, hour, [MaxHours]uint32{}
 		return
@@ -128,8 +126,6 @@ func (c *Calls) shiftTo(hour int64) {
 const format = 1
 
 func (c *Calls) encode() []byte {
-	// The stored form has about 2 KB for 50 callers with one answer each, and a few hundred bytes
-	// for few callers.
 	b := binary.AppendUvarint([]byte{format}, uint64(c.firstHour))
 	b = binary.AppendUvarint(b, uint64(c.newestHour-c.firstHour))
 	for i := 0; i < MaxHours; {
@@ -178,7 +174,6 @@ func decode(b []byte) (Calls, error) {
 	return c, nil
 }
 
-// maxHour is an hour in the year 9999.
 const maxHour = 253402300799 / 3600
 
 type decoder struct {

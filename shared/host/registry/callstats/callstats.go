@@ -1,13 +1,9 @@
-// Package callstats counts the calls of a vacant that has a parent or children. It records in which
-// hours the vacant was called from outside its tree (its parent, siblings and children), and the
-// positions of its last answers. The gate, which decides whether a child may become public, uses
-// these statistics as evidence.
+// Package callstats counts the calls of a vacant from outside its tree (its parent, siblings and
+// children), and records the positions of its last answers. The gate, which decides whether a child
+// may become public, uses these statistics as evidence.
 //
-// The package stores no texts. It cannot fail a call and delays it only within the time that the
-// call pipeline allows. Each vacant has one document. A process writes it at most once per
-// WriteInterval, and only to change it. Counts are lost if the process ends before they are
-// written, or if the write fails with an unknown outcome. Evidence may therefore be missing, but it
-// is never invented.
+// The package cannot fail a call. If the process ends before counts are written, the counts are
+// lost. Evidence may therefore be missing, but it is never invented.
 package callstats
 
 import (
@@ -29,13 +25,13 @@ const (
 	// WriteInterval is the minimum time between two writes of a process for one vacant.
 	WriteInterval = 10 * time.Second
 
-	maxTries        = 3           // attempts to write after conflicts
-	maxVacants      = 1024        // vacants in memory
-	maxCallers      = 4096        // callers in memory
-	parentCacheTime = time.Minute // time for which a caller's parent is cached
+	maxTries        = 3
+	maxVacants      = 1024
+	maxCallers      = 4096
+	parentCacheTime = time.Minute
 )
 
-// Manifests returns the manifests of children. *registry.Registry implements it.
+// Manifests is implemented by *registry.Registry.
 type Manifests interface {
 	Manifest(ctx context.Context, child identity.ID) (registry.ManifestDocument, bool, error)
 }
@@ -59,7 +55,6 @@ func New(c Config) *Observer {
 	return &Observer{Config: c, vacants: make(map[identity.ID]*vacantState), parents: make(map[identity.ID]cachedParent)}
 }
 
-// pendingObservations contains observations that are not written yet.
 type pendingObservations struct {
 	counts map[int64]uint32 // indexed by hour
 	refs   []Reference      // oldest first
@@ -78,27 +73,25 @@ func (n *pendingObservations) add(newer pendingObservations) {
 	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
 }
 
-// vacantState contains the observations of a process about one vacant, and the document as it was
-// last written. Only the current writer uses isCurrent, calls and version.
+// vacantState contains the observations of one vacant. Only the current writer uses isCurrent,
+// calls and version.
 type vacantState struct {
 	pending   pendingObservations
 	lastWrite time.Time // start of the last write
-	isWriting bool      // whether a write is in progress
+	isWriting bool
 
-	isCurrent bool // whether calls and version match the stored document, as far as this process knows
+	isCurrent bool // whether calls and version match the stored document
 	calls     Calls
 	version   uint64
 }
 
-// cachedParent contains the parent of a caller, or the zero id if the caller has none.
 type cachedParent struct {
 	parent  identity.ID
-	expires time.Time // time until which parent is used
+	expires time.Time
 }
 
-// Observe implements the Observe function of call.Config. It counts answers to callers from outside
-// the tree. The vacant's parent, the parent's other children and the vacant's own children are
-// inside the tree. Answers to the parent are not referenced.
+// Observe counts an answer if its caller is outside the tree. It references all answers except
+// answers to the parent.
 func (o *Observer) Observe(ctx context.Context, observation call.Observation) {
 	pending := pendingObservations{counts: map[int64]uint32{hourOf(observation.Time): 0}}
 	if observation.Parent == nil || *observation.Parent != observation.Pair.Caller {
@@ -124,9 +117,7 @@ func (o *Observer) Observe(ctx context.Context, observation call.Observation) {
 	v.pending = due
 }
 
-// addPending adds observations to the pending observations of id. If a write is due and no other
-// write is in progress, it returns the vacant and the observations that the caller must write.
-// Otherwise v is nil.
+// addPending returns the observations that the caller must write now. Otherwise v is nil.
 func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *vacantState, due pendingObservations) {
 	now := o.Now()
 	o.mu.Lock()
@@ -138,7 +129,7 @@ func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *v
 				break
 			}
 			if !candidate.isWriting {
-				delete(o.vacants, other) // an arbitrary vacant, whose pending observations are lost
+				delete(o.vacants, other) // the pending observations of this vacant are lost
 			}
 		}
 		v = &vacantState{}
@@ -153,9 +144,8 @@ func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *v
 	return v, due
 }
 
-// write adds due to the document unless this would not change it. It returns true if the write
-// certainly failed, and the caller must then keep due. After an unknown outcome due is dropped,
-// because calls could otherwise be counted twice.
+// write returns true if the write certainly failed, and the caller must then keep due. After an
+// unknown outcome due is dropped, because calls could otherwise be counted twice.
 func (o *Observer) write(ctx context.Context, id identity.ID, v *vacantState, due pendingObservations) (failed bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
@@ -188,8 +178,6 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacantState, du
 	return true
 }
 
-// findParent returns id's parent, or the zero id if id has no parent. It returns false if the
-// manifest cannot be read.
 func (o *Observer) findParent(ctx context.Context, id identity.ID) (identity.ID, bool) {
 	now := o.Now()
 	o.mu.Lock()

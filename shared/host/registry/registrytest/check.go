@@ -11,9 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// Check returns all violations of the registry's invariants in s. All events form one chain without
-// gaps. Each event is signed and has the next number of its actor. Each registration matches the
-// last event of its vacant. A revocation is the last event of its actor and has a document.
+// Check returns all violations of the registry's invariants in s. For example, all events must form
+// one chain, and each registration must match the last event of its vacant.
 func Check(ctx context.Context, s store.Store) []error {
 	c := checker{store: s, lastEvents: map[identity.ID]registry.LoggedEvent{}, firstSeqs: map[identity.ID]uint64{}}
 	if err := c.checkChain(ctx); err != nil {
@@ -29,8 +28,8 @@ func Check(ctx context.Context, s store.Store) []error {
 
 type checker struct {
 	store      store.Store
-	lastEvents map[identity.ID]registry.LoggedEvent // last event of each actor
-	firstSeqs  map[identity.ID]uint64               // seq of the first event of each actor
+	lastEvents map[identity.ID]registry.LoggedEvent
+	firstSeqs  map[identity.ID]uint64
 	violations []error
 }
 

@@ -22,7 +22,7 @@ type request struct {
 	name                string
 	prepare             []func(testing.TB, *registry.Registry, *identity.Key) error // earlier requests, sent without faults
 	send                func(testing.TB, *registry.Registry, *identity.Key) error
-	wantEvents          uint64                            // expected number of events of the vacant
+	wantEvents          uint64
 	acceptsRegistration func(*registry.Registration) bool // checks the final registration; nil if there must be none
 }
 
@@ -56,7 +56,6 @@ func allRequests() []request {
 	updateReputation := func(t testing.TB, r *registry.Registry, k *identity.Key) error {
 		return SetReputation(context.Background(), r, k.ID(), reputation.NewState(Start))
 	}
-	// ProbeEndpoints is called until no endpoint waits.
 	probeAll := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {
 		for {
 			reached, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil })
@@ -89,8 +88,7 @@ func allRequests() []request {
 }
 
 // testInterruptions makes each store call of each request fail in every way, either by itself or
-// together with all later calls, as in a crash. Delayed writes are applied before or after the
-// request is sent again. Each round uses another vacant.
+// together with all later calls, as in a crash.
 func testInterruptions(t *testing.T, inner store.Store) {
 	keyIndex := 10_000
 	for _, req := range allRequests() {

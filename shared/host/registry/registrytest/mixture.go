@@ -20,9 +20,9 @@ import (
 
 const (
 	workerCount    = 4
-	opsPerWorker   = 60 // operations per worker
+	opsPerWorker   = 60
 	vacantCount    = 12
-	firstVacantKey = 5000 // index of the first vacant's key
+	firstVacantKey = 5000
 )
 
 // testRandomOperations runs random operations on a few vacants from several registries

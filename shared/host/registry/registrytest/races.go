@@ -36,8 +36,8 @@ func wantNoViolations(t *testing.T, s store.Store) {
 	}
 }
 
-// publishConcurrently publishes concurrently from many goroutines through several registries with
-// one store. Each registry stands for a process.
+// publishConcurrently publishes from many goroutines through several registries with one store.
+// Each registry stands for a process.
 func publishConcurrently(t *testing.T, s store.Store, newPublication func(i int) registry.Publication) ([]registry.Receipt, []error) {
 	t.Helper()
 	var registries [processCount]*registry.Registry
@@ -103,9 +103,8 @@ func testAllPublish(t *testing.T, s store.Store) {
 	wantNoViolations(t, s)
 }
 
-// testClosedManifestWins sends an open manifest, the closed manifests of two parents, and a
-// publication of the child to different registries concurrently. In any order, exactly one closed
-// manifest must be stored and the child must be hidden.
+// testClosedManifestWins sends manifests and a publication of one child concurrently. In any order,
+// exactly one closed manifest must be stored and the child must be hidden.
 func testClosedManifestWins(t *testing.T, s store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()

@@ -22,7 +22,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Start is the initial time of a Clock.
 var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 // Clock is a clock that only Advance changes.
@@ -45,7 +44,6 @@ func (c *Clock) Advance(d time.Duration) {
 	c.current = c.current.Add(d)
 }
 
-// HostURL is the prefix of this host's endpoints. The vacant's id follows it.
 const HostURL = "https://host.example/v/"
 
 // Open returns a registry over s that accepts vacants of other hosts. Endpoints that start with
@@ -61,7 +59,6 @@ func Open(s store.Store, c *Clock, changes ...func(*registry.Config)) *registry.
 	return registry.New(config)
 }
 
-// hostEndpoints accepts the endpoints that start with HostURL.
 type hostEndpoints struct{}
 
 func (hostEndpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
@@ -79,15 +76,15 @@ func Key(n int) *identity.Key {
 // Draft describes a publication. By default it is ACTIVE, PUBLIC, the actor's first event, and
 // signed at Start.
 type Draft struct {
-	Text       string // capability text of the card
+	Text       string
 	Endpoint   string
 	State      lifecycle.State
 	Visibility lifecycle.Visibility
 	Seq        int64
 	Key        string
 	SignedAt   time.Time
-	BeforeSign func(*registry.Publication) // called before signing
-	AfterSign  func(*registry.Publication) // called after signing
+	BeforeSign func(*registry.Publication)
+	AfterSign  func(*registry.Publication)
 }
 
 func (d *Draft) setDefaults(id identity.ID) {

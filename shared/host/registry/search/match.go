@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// normalTexts contains the normalised texts of an entry.
 type normalTexts struct {
 	groups   [GroupCount][]string
 	tags     []string
@@ -17,8 +16,8 @@ func (e *Entry) buildTexts() normalTexts {
 	return normalTexts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.DeclaredTexts()}
 }
 
-// Match returns the rank of an entry and whether it matches q. It is the definition that every
-// index must implement. Service applies it again to the stored registration.
+// Match returns the rank of an entry and whether it matches q. Every index must give the same
+// result.
 func (q *Query) Match(e *Entry) (rank float64, ok bool) {
 	t := e.buildTexts()
 	return q.matchTexts(e, &t)
@@ -51,8 +50,8 @@ func (q *Query) passesFilters(e *Entry, t *normalTexts) bool {
 	return q.Text == "" || slices.ContainsFunc(t.declared, func(t string) bool { return strings.Contains(t, q.Text) })
 }
 
-// Points returns the sum of the points of q's words in the texts of an entry. ok is false if fewer
-// words match than q needs.
+// Points returns the points of q's words in the texts of an entry. ok is false if too few words
+// match.
 func (q *Query) Points(texts [GroupCount][]string) (sum int, ok bool) {
 	missesLeft := len(q.Words) - q.RequiredWords()
 	for _, w := range q.queryWords() {
@@ -93,8 +92,6 @@ func (q *Query) queryWords() []queryWord {
 	return words
 }
 
-// queryWord is a word of a query together with its stem, which is "" if the word has no other
-// forms.
 type queryWord struct{ word, stem string }
 
 func newQueryWord(word string) queryWord {
@@ -118,7 +115,6 @@ func (w queryWord) points(texts *[GroupCount][]string) (best int) {
 }
 
 func (w queryWord) bestKind(texts []string) (best Kind, ok bool) {
-	// Texts are cut into words only if they may contain a match.
 	for _, t := range texts {
 		if !strings.Contains(t, w.word) && (w.stem == "" || !strings.Contains(t, stemPrefix(w.stem))) {
 			continue

@@ -6,22 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// Group is a group of fields of equal weight.
+// Group is a group of fields of equal weight. The constants begin with the strongest group.
 type Group int
 
-// The groups are ordered by their weight. An index needs a word only in the strongest group that
-// contains it, because weaker groups always give fewer points.
 const (
-	GroupSigned  Group = iota // capability in the card, tags, skills, and names of the venue
-	GroupSummary              // summary of the listing
-	GroupClaimed              // capabilities that the publisher declared
-	GroupCount   int   = 3
+	GroupSigned Group = iota // capability in the card, tags, skills, and names of the venue
+	GroupSummary
+	GroupClaimed     // capabilities that the publisher declared
+	GroupCount   int = 3
 )
 
-// Kind is a way in which a word of a query matches a word of an entry.
+// Kind is a kind of match. The constants begin with the strongest kind.
 type Kind int
 
-// The kinds are ordered by their weight.
 const (
 	KindExact Kind = iota
 	KindPrefix
@@ -30,16 +27,12 @@ const (
 )
 
 const (
-	// MaxPoints is the number of points of an exact match in the strongest group.
-	MaxPoints = 16
-	// ScoreSteps is the number of steps from score 0 to score 1.
+	MaxPoints  = 16
 	ScoreSteps = 4096
 )
 
 func Points(g Group, k Kind) int { return (4 - int(g)) * (4 - int(k)) }
 
-// ScoreStep returns a score in steps of 1/ScoreSteps, which indexes store. Scores outside 0 to 1
-// are clamped, and NaN becomes 0.
 func ScoreStep(score float64) int {
 	if !(score > 0) {
 		return 0
@@ -47,8 +40,8 @@ func ScoreStep(score float64) int {
 	return int(math.Round(min(score, 1) * ScoreSteps))
 }
 
-// Weight returns the integer that orders the hits of a query. It combines the sum of the points of
-// the query's words with the score's step. It is below 2^21, so 32-bit floats represent it exactly.
+// Weight returns the integer that orders the hits of a query. It is below 2^21, so 32-bit floats
+// represent it exactly.
 func (q *Query) Weight(points, step int) int {
 	if q.ByScore {
 		return step
@@ -77,9 +70,8 @@ func (q *Query) WeightFromRank(rank float64) int {
 // group.
 type Terms [GroupCount][]string
 
-// MaxText limits the normalised text that is indexed per group, in bytes. The rest is cut off,
-// because a longer text would match almost all queries and slow down every index. For example, 25
-// KB of Chinese takes half a second and a megabyte.
+// MaxText limits the normalised text of a group in bytes, because a longer text would match almost
+// all queries and slow down every index.
 const MaxText = 4 << 10
 
 func (e *Entry) Terms() Terms {
@@ -107,8 +99,6 @@ func (e *Entry) GroupTexts() [GroupCount][]string {
 
 func (e *Entry) DeclaredTexts() []string { return normaliseTexts(e.DeclaredCapabilities) }
 
-// NormalTags returns the values that Query.Tags is compared with: the normalised tags, the short id
-// and the marks of the venue.
 func (e *Entry) NormalTags() []string {
 	tags := append(normaliseTexts(e.Tags), shortIDTag(e.ID.Short()))
 	if c := Normalise(e.Category); c != "" {
@@ -123,8 +113,7 @@ func (e *Entry) NormalTags() []string {
 	return tags
 }
 
-// These marks represent properties of a venue as tags. Tags of listings cannot collide with them,
-// because Normalise removes control characters.
+// Tags of listings cannot collide with these marks, because Normalise removes control characters.
 const (
 	categoryMark = "\x1ccategory:"
 	areaMark     = "\x1carea:"
@@ -144,8 +133,6 @@ func (q *Query) Tags() []string {
 	return tags
 }
 
-// shortIDTag returns the tag that represents a short id. Tags of listings cannot collide with it,
-// because Normalise removes control characters.
 func shortIDTag(short string) string { return "\x1c" + short }
 
 func normaliseTexts(texts []string) []string {

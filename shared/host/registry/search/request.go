@@ -11,8 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// parse returns the query of r. matchesNone is true if r cannot match any entry, because r.Query is
-// not blank but contains no words.
+// parse sets matchesNone if r.Query is not blank but contains no words.
 func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
@@ -49,8 +48,6 @@ func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	return q, matchesNone, nil
 }
 
-// relax returns q with a reduced number of required words: more than half, or one of two. ok is
-// false if q has fewer than two words.
 func (q Query) relax() (_ Query, ok bool) {
 	n := len(q.Words)
 	if q.MinWords = n/2 + 1; n == 2 {
@@ -93,8 +90,7 @@ func (r *Request) setFilters(q *Query) error {
 	return nil
 }
 
-// encodeCursor encodes a place together with a checksum that binds it to the query. The checksum
-// detects cursors that are truncated, changed or from another query. It needs no secret key,
+// encodeCursor adds a checksum that detects cursors of other queries. It needs no secret key,
 // because a forged place reveals no data.
 func (q *Query) encodeCursor(p Place) string {
 	b := binary.AppendUvarint(nil, uint64(q.WeightFromRank(p.Rank)))
@@ -106,7 +102,6 @@ func (q *Query) encodeCursor(p Place) string {
 const checksumSize = 12
 
 func (q *Query) cursorChecksum(place []byte) (checksum [checksumSize]byte) {
-	// The page size is not part of the checksum, so it may change from page to page.
 	b := []byte("vacancy:search-cursor:v1")
 	add := func(s string) {
 		b = binary.AppendUvarint(b, uint64(len(s)))

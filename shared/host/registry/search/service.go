@@ -16,8 +16,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Registry reads the registrations of hits with strongly consistent reads. *registry.Registry
-// implements it.
 type Registry interface {
 	Reread(ctx context.Context, id identity.ID, last *registry.CachedRegistration) (*registry.CachedRegistration, error)
 }
@@ -28,43 +26,38 @@ type Config struct {
 	Registry Registry
 	Now      func() time.Time
 	Log      *slog.Logger
-	// Refresh updates the index if an update is due, for example with live.Live. If it fails, the
-	// query uses the current index. Hits are verified anyway, so only new entries are missing.
+	// Refresh updates the index if an update is due. If it fails, the query uses the current index.
 	Refresh func(context.Context) error
 	// Timeout limits one Find. Zero means 5 seconds.
 	Timeout time.Duration
 }
 
 const (
-	// MaxLimit is the maximum page size (PROTOCOL §21).
+	// MaxLimit follows PROTOCOL §21.
 	MaxLimit     = 100
 	DefaultLimit = 20
 
 	defaultTimeout = 5 * time.Second
-	// spareHits is the number of additional hits per page, which replace dropped hits.
+	// spareHits replace dropped hits of a page.
 	spareHits = 8
-	// maxVerifiedHits limits the hits that one Find verifies. If an index contains many invalid
-	// entries, the result is a short page with a cursor and not a long wait.
-	maxVerifiedHits = 1000
-	// maxConcurrentReads limits concurrent reads of registrations.
+	// maxVerifiedHits and maxReadBytes limit the work of one Find, because anyone may search. If a
+	// limit is reached, the page is short.
+	maxVerifiedHits    = 1000
 	maxConcurrentReads = 16
-	// maxReadBytes limits the bytes of registrations that one Find reads. The last batch may exceed
-	// it. It suffices for a hundred registrations of ordinary size. Anyone may search, so large
-	// cards lead to a short page with a cursor and not to an expensive search.
-	maxReadBytes = 256 << 10
+	maxReadBytes       = 256 << 10
 )
 
-// Service answers searches. It is safe for concurrent use.
+// Service is safe for concurrent use.
 type Service struct {
 	Config
-	cardVerdicts  *lru.Cache[identity.Hash, bool]                // results of isOwnCard, keyed by the hash of the card's blob
-	registrations *lru.Cache[identity.ID, *preparedRegistration] // registrations that were read and prepared for matching
+	cardVerdicts  *lru.Cache[identity.Hash, bool]
+	registrations *lru.Cache[identity.ID, *preparedRegistration]
 }
 
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 	c, err := lru.New[K, V](size)
 	if err != nil {
-		panic(err) // all sizes are positive constants
+		panic(err)
 	}
 	return c
 }
@@ -80,47 +73,40 @@ func New(c Config) *Service {
 
 // Request is a search. The zero Request returns all listed vacants, ordered by rank.
 type Request struct {
-	// Query contains words that must all match. See ParseWords.
 	Query string
 	// AllowMissingWords accepts entries with most of the words if no entry has all words.
 	AllowMissingWords bool
-	// Text must be a substring of a declared text after normalisation, as in the reference's
-	// search.
-	Text string
-	// Tag and Family are compared with the listing, which the vacant has signed or the operator has
-	// set. ClaimedFamily is compared with the publisher's claim.
+	Text              string
+	// Tag and Family are compared with the listing, and ClaimedFamily with the publisher's claim.
 	Tag, Family, ClaimedFamily string
-	// Category and Area are compared with the venue. Bookable excludes venues without bookings.
-	Category, Area string
-	Bookable       bool
+	Category, Area             string
+	Bookable                   bool
 	// ShortID is the first 12 digits of an id. It cannot be combined with Tag.
 	ShortID       string
 	MaxPrice      *int64 // micro-dollars per call
 	MinReputation float64
-	// ByScore orders the results only by reputation, as in the reference.
-	ByScore bool
-	// Limit is 1 to MaxLimit. Zero means DefaultLimit.
+	ByScore       bool
+	// Limit defaults to DefaultLimit.
 	Limit  int
-	Cursor string // cursor from the previous page
+	Cursor string
 }
 
-// Match is a result with the current registration.
 type Match struct {
 	Registration registry.Registration
 	Card         card.Card // parsed and verified
 	Score        float64
 	Rank         float64
-	MissingWords []string // words of the query that do not match
+	MissingWords []string
 }
 
-// Page is a page of results. Next is the cursor of the next page, or "" after the last page.
+// Page is a page of results. Next is "" after the last page.
 type Page struct {
 	Matches []Match
 	Next    string
 }
 
 // Find returns the results of r. The error is Malformed if r exceeds a limit or its cursor belongs
-// to another request, and otherwise Unavailable or DeadlineExceeded.
+// to another request.
 func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	q, matchesNone, err := r.parse()
 	if err != nil || matchesNone {
@@ -136,8 +122,8 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	return page, err
 }
 
-// refresh updates the index but leaves time for the query. If many vacants publish at once,
-// searches return outdated results instead of failing.
+// refresh leaves time for the query. If many vacants publish at once, searches return outdated
+// results and do not fail.
 func (s *Service) refresh(ctx context.Context) {
 	if s.Refresh == nil {
 		return

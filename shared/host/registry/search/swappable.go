@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// SwappableIndex is an Index that can be replaced by another index while it is in use.
+// SwappableIndex is an Index that can be replaced while it is in use.
 type SwappableIndex struct {
 	mu    sync.RWMutex
 	index Index
@@ -13,8 +13,8 @@ type SwappableIndex struct {
 
 func NewSwappable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
-// Replace waits for running methods, calls swap with the current index, and then uses the returned
-// index. The returned index must not be nil, even with an error.
+// Replace waits for running methods and uses the index that swap returns. The returned index must
+// not be nil, even with an error.
 func (r *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // EntryOf returns the index entry of g and its card. ok is false if searches do not show g or its
-// card is unreadable. Indexes then remove g.
+// card is unreadable.
 func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	if !g.IsListed() {
 		return Entry{}, card.Card{}, false
@@ -43,19 +43,16 @@ func newEntry(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	return e, c, true
 }
 
-// preparedRegistration is a registration that is prepared for matching. It is created once per
-// stored version and is immutable.
 type preparedRegistration struct {
 	*registry.CachedRegistration
 	entry      Entry
 	texts      normalTexts
 	card       card.Card
-	hasOwnCard bool  // whether the card belongs to the vacant and verifies
-	size       int64 // approximate size of the registration in bytes
+	hasOwnCard bool
+	size       int64
 }
 
-// maxCachedRegistrations is the number of cached registrations. With ordinary registrations they
-// take about 40 MB.
+// maxCachedRegistrations take about 40 MB.
 const maxCachedRegistrations = 1 << 13
 
 func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*preparedRegistration, error) {
@@ -82,12 +79,10 @@ func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*pre
 	return p, nil
 }
 
-// maxCachedSize is the maximum size in bytes of a cached registration, so that large registrations
-// do not fill the memory.
+// maxCachedSize is in bytes. Large registrations must not fill the memory.
 const maxCachedSize = 8 << 10
 
-// verifyHit rereads the registration of a hit. It returns nil if the vacant is not registered or
-// not listed, does not match, or has an invalid card.
+// verifyHit returns nil if the hit must be dropped.
 func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *atomic.Int64) (*Match, error) {
 	p, err := s.prepareRegistration(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
@@ -145,12 +140,11 @@ func (s *Service) logDroppedHit(ctx context.Context, h Hit, reason string) {
 	s.Log.DebugContext(ctx, "a search hit was dropped", "vacant", h.ID, "why", reason)
 }
 
-// maxCachedVerdicts is the number of cards whose verification result is cached. They take about 10
-// MB.
+// maxCachedVerdicts take about 10 MB.
 const maxCachedVerdicts = 1 << 16
 
-// isOwnCard reports whether c is the card of g and its signature verifies. The result is cached
-// under the hash of the complete blob, because the card's own hash does not include the signature.
+// isOwnCard reports whether c is the card of g and its signature verifies. The card's own hash does
+// not include the signature, so the cache key is the hash of the blob.
 func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false

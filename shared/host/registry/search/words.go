@@ -20,15 +20,12 @@ const (
 	MaxWords = 8
 )
 
-// Normalise returns the form in which texts are compared. It folds compatibility forms and case,
-// removes format characters (for example for the writing direction), and replaces each run of
-// spaces and control characters by one space. It removes spaces at both ends. Normalise is
-// idempotent.
+// Normalise returns the form in which texts are compared. It is idempotent.
 func Normalise(s string) string {
 	if isASCII(s) {
 		return collapseSpaces(strings.ToLower(s))
 	}
-	// Folding can create characters that compose and vice versa, so both steps are repeated.
+	// Folding can create characters that compose and vice versa.
 	for range 3 {
 		n := norm.NFKC.String(foldCase(norm.NFKC.String(removeInvisible(s))))
 		if n == s {
@@ -39,8 +36,8 @@ func Normalise(s string) string {
 	return collapseSpaces(s)
 }
 
-// foldCase folds case. Unicode folds Cherokee to uppercase letters, but x/text folds them to
-// lowercase, so a second folding would undo the first.
+// foldCase folds Cherokee to uppercase letters, as Unicode does. x/text folds them to lowercase, so
+// a second folding would undo the first.
 func foldCase(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -63,7 +60,6 @@ func isASCII(s string) bool {
 }
 
 func isCollapsedASCII(s string) bool {
-	// This check works on bytes, so it is false for all text that is not printable ASCII.
 	previous := byte(' ')
 	for i := range len(s) {
 		c := s[i]
@@ -94,16 +90,15 @@ func removeInvisible(s string) string {
 	}, s)
 }
 
-// class is the role of a rune in words.
 type class int
 
 const (
 	classSeparator class = iota
 	classSpaced          // letters and digits of scripts with spaces
-	classUnspaced        // letters of scripts without spaces
-	classMark            // marks, which belong to the rune before them
-	classSuffix          // + and #, which may end a word
-	classSymbol          // symbols, each of which is a word
+	classUnspaced
+	classMark   // marks, which belong to the rune before them
+	classSuffix // + and #, which may end a word
+	classSymbol // symbols, each of which is a word
 )
 
 func classify(r rune) class {
@@ -128,7 +123,6 @@ func classify(r rune) class {
 	return classSeparator
 }
 
-// IsUnspaced reports whether r is a letter of a script without spaces between words.
 func IsUnspaced(r rune) bool {
 	return r >= 0x0e00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar) && !unicode.IsMark(r)
@@ -137,9 +131,9 @@ func IsUnspaced(r rune) bool {
 func Words(s string) []string {
 	var (
 		words     []string
-		start     = -1 // start of the current word, or -1
+		start     = -1
 		wordClass class
-		inSuffix  bool // whether the + and # at the end of a word have started
+		inSuffix  bool
 	)
 	endWord := func(offset int) {
 		if start >= 0 {
@@ -173,7 +167,7 @@ func continuesWord(wordClass, next class, inSuffix bool) bool {
 	return next == wordClass && wordClass != classSymbol && !inSuffix
 }
 
-// stopWords contains English words that do not describe capabilities, in sorted order.
+// stopWords is sorted.
 var stopWords = strings.Fields("a an and are as at be but by can do for from has have how i if in into is it me my no not of on or our " +
 	"such that the their then there these they this to was we what which who will with you your")
 
@@ -183,8 +177,7 @@ func isStopWord(word string) bool {
 }
 
 // StemOf returns the stem that all forms of an English word share, for example "translat" for
-// translates and translation. ok is false for a word without other forms: it is not English, is
-// short, or does not start with its stem.
+// translates and translation.
 func StemOf(word string) (stem string, ok bool) {
 	if len(word) < minStem || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", false
@@ -195,16 +188,13 @@ func StemOf(word string) (stem string, ok bool) {
 	return stem, len(stem) >= minStem && strings.HasPrefix(word, stemPrefix(stem))
 }
 
-// minStem is the minimum length of a stem and of its words.
 const minStem = 3
 
-// stemPrefix returns the common start of all words with a stem. The last letter of the stem may
-// change, as in happy and happiness.
+// stemPrefix omits the last letter of the stem, which may change, as in happy and happiness.
 func stemPrefix(stem string) string { return stem[:len(stem)-1] }
 
 // ParseWords returns the words of a query that must match. It omits English stop words unless the
-// query has no other words. The error is Malformed if q exceeds MaxQuery or MaxWords or is not
-// valid UTF-8. A query such as "" or "%_*" has no words.
+// query has no other words.
 func ParseWords(q string) ([]string, error) {
 	text, err := ParseText(q)
 	if err != nil {
@@ -220,8 +210,6 @@ func ParseWords(q string) ([]string, error) {
 	return words, nil
 }
 
-// ParseText returns the normal form of a text that is searched as a substring. The error is of kind
-// Malformed.
 func ParseText(q string) (string, error) {
 	if len(q) > MaxQuery {
 		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQuery), fmt.Sprint(len(q)))
@@ -232,9 +220,8 @@ func ParseText(q string) (string, error) {
 	return Normalise(q), nil
 }
 
-// MinInsideRunes returns the minimum number of runes with which word may match inside another word.
-// It is one in scripts without spaces. Otherwise it is three, because shorter words would match
-// almost all entries.
+// MinInsideRunes returns the minimum length of a word that may match inside another word. Shorter
+// words would match almost all entries.
 func MinInsideRunes(word string) int {
 	if r, _ := utf8.DecodeRuneInString(word); IsUnspaced(r) {
 		return 1

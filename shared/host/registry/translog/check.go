@@ -17,16 +17,15 @@ type Reader interface {
 	Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error)
 }
 
-// Mismatch is a document of a log that does not match the rows.
+// Mismatch is a stored document that does not match the rows of the log.
 type Mismatch struct {
 	Key  store.Key
 	Want string
 	Got  string
 }
 
-// Check compares all documents of a log with its sealed events: tiles, epochs, checkpoints,
-// signatures and the head. It passes each fault to report, continues, and returns the number of
-// sealed events. It returns an error only if r fails. Its memory does not grow with the log.
+// Check compares the documents of a log with its sealed events. It passes each fault to report and
+// continues. It returns an error only if r fails.
 func Check(ctx context.Context, r Reader, s store.Stream, decodeLeaf func(store.Row) (leaf, prev identity.Hash, err error), report func(Mismatch)) (sealedSize uint64, err error) {
 	c := &checker{reader: r, ctx: ctx, report: report}
 	d, err := c.readDoc(HeadKey())
@@ -56,7 +55,6 @@ func CheckRegistry(ctx context.Context, r Reader, report func(Mismatch)) (sealed
 	return Check(ctx, r, registry.EventStream(), decodeEvent, report)
 }
 
-// checker is the state of a Check: the tree of the rows so far and their epoch.
 type checker struct {
 	reader Reader
 	ctx    context.Context
@@ -64,15 +62,14 @@ type checker struct {
 	report func(Mismatch)
 
 	tree           frontier
-	lastEvent      identity.Hash // hash of the last event that was read
-	currentEpoch   Epoch         // current epoch as stored, or zero if it is unusable
-	epochNumber    uint64        // number of the last epoch that was read
-	lastCoveredSeq uint64        // last event of the last complete epoch
-	epochDamaged   bool          // whether an epoch is damaged, so that later epochs cannot be checked
-	epochTree      EpochTree     // tree of the current epoch
+	lastEvent      identity.Hash // hash of the last event
+	currentEpoch   Epoch         // zero if the stored epoch is unusable
+	epochNumber    uint64
+	lastCoveredSeq uint64
+	epochDamaged   bool // whether a damaged epoch makes later epochs uncheckable
+	epochTree      EpochTree
 }
 
-// readDoc reads a document. It reports a damaged document and treats it as absent.
 func (c *checker) readDoc(k store.Key) (store.Doc, error) {
 	d, err := c.reader.Doc(c.ctx, k)
 	if isDamaged(err) {
@@ -149,7 +146,7 @@ func (c *checker) readNextEpoch() error {
 		err = problem.New(problem.Damaged, "epoch %d of events %d to %d", e.ID, e.FirstSeq, e.LastSeq)
 	}
 	if err != nil {
-		// The end of this epoch is unknown, and therefore also the start of the next.
+		// The start of the next epoch is unknown.
 		c.report(Mismatch{d.Key, fmt.Sprintf("epoch %d from event %d", c.epochNumber, c.tree.size+1), problem.AsError(err).Error()})
 		c.epochDamaged = true
 		return nil
@@ -158,7 +155,6 @@ func (c *checker) readNextEpoch() error {
 	return nil
 }
 
-// checkEpoch compares the current epoch, whose last event was just added, with its events.
 func (c *checker) checkEpoch() {
 	e, key := c.currentEpoch, epochKey(c.currentEpoch.ID)
 	c.lastCoveredSeq = e.LastSeq
@@ -173,8 +169,6 @@ func (c *checker) checkEpoch() {
 	}
 }
 
-// checkCheckpoint compares the checkpoint of a size and its cosignatures with the tree. The empty
-// log has a checkpoint only if it was sealed while empty.
 func (c *checker) checkCheckpoint(size uint64) error {
 	key := checkpointKey(size)
 	d, err := c.readDoc(key)

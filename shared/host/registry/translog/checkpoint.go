@@ -19,8 +19,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The name of a signer in a note starts with originPrefix for a host's log, and with witnessPrefix
-// for a vacant that is a witness.
 const (
 	originPrefix  = "vacancy/"
 	witnessPrefix = "vacant/"
@@ -47,8 +45,7 @@ func (c Checkpoint) Text() string {
 	return string(log.Checkpoint{Origin: Origin(c.Host), Size: c.Size, Hash: c.Root[:]}.Marshal())
 }
 
-// ParseCheckpoint parses the text of a checkpoint. It accepts only the canonical form, so that each
-// checkpoint has a single text.
+// ParseCheckpoint parses the text of a checkpoint. It accepts only the canonical form.
 func ParseCheckpoint(text string) (c Checkpoint, err error) {
 	var raw log.Checkpoint
 	if rest, err := raw.Unmarshal([]byte(text)); err != nil || len(rest) > 0 {
@@ -79,19 +76,17 @@ func (c Checkpoint) sign(ctx context.Context, host identity.Signer) ([]byte, err
 	return note.Sign(&note.Note{Text: text}, fixedSigner{hostVerifier(c.Host), sig})
 }
 
-// Cosignature is a verified cosignature of a note.
 type Cosignature struct {
 	Name string
 	// Witness is the id of a witness that is a vacant, or zero for a configured witness.
 	Witness identity.ID
-	// Time is the witness's claim of the signing time, in Unix seconds.
+	// Time is the signing time that the witness claims, in Unix seconds.
 	Time int64
 }
 
-// VerifyCheckpoint parses a checkpoint without trusting its sender. The text must be canonical and
-// signed by the host that it names. VerifyCheckpoint verifies and returns the cosignatures of
-// vacants, and rejects the note if one of them is invalid. It ignores other cosignatures. The
-// errors are of kind Untrusted.
+// VerifyCheckpoint parses a checkpoint from an untrusted sender. The host that the text names must
+// have signed it. It returns the cosignatures of vacants, and rejects the note if one of them is
+// invalid. Errors have kind Untrusted.
 func VerifyCheckpoint(msg []byte) (Checkpoint, []Cosignature, error) {
 	c, n, err := openNote(msg, nil)
 	if err != nil {
@@ -119,14 +114,12 @@ func VerifyCheckpoint(msg []byte) (Checkpoint, []Cosignature, error) {
 	return c, cosignatures, nil
 }
 
-// openNote parses a note whose text is a checkpoint. It verifies each signature whose key is in
-// configured or in the signer's name.
 func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *note.Note, error) {
 	if len(msg) > MaxNote {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
-	// An error may show the names of unknown keys, so all characters must be printable.
+	// Errors show names from the note, so all characters must be printable.
 	if !ok || strings.ContainsFunc(string(msg), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		return Checkpoint{}, nil, problem.Invalid("checkpoint", "a signed note", strconv.Quote(truncate(string(msg))))
 	}
@@ -138,15 +131,12 @@ func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *not
 	if err != nil {
 		return c, nil, err
 	}
-	// A checkpoint has no blank line, so note.Open finds the same text.
 	if n.Text != c.Text() {
 		return c, nil, errors.New("the note's text is not a checkpoint")
 	}
 	return c, n, nil
 }
 
-// verifierSet is a note.Verifiers that finds the host's key by its origin, a vacant's key by its
-// name, and other keys in configured.
 type verifierSet struct {
 	host       identity.ID
 	configured map[string]note.Verifier
@@ -173,7 +163,6 @@ func parseWitnessName(name string) (identity.ID, bool) {
 	return id, ok && err == nil && id.String() == text
 }
 
-// verifier is a note.Verifier that uses the strict verification of package identity.
 type verifier struct {
 	name   string
 	hash   uint32
@@ -184,8 +173,7 @@ func (v verifier) Name() string                { return v.name }
 func (v verifier) KeyHash() uint32             { return v.hash }
 func (v verifier) Verify(msg, sig []byte) bool { return v.verify(msg, sig) }
 
-// fixedSigner is a note.Signer that returns a precomputed signature. Keys cannot implement
-// note.Signer, because they need a context to sign.
+// fixedSigner is a note.Signer that returns a precomputed signature.
 type fixedSigner struct {
 	verifier
 	sig []byte
@@ -209,7 +197,6 @@ func encodeKey(name string, keyType byte, id identity.ID) string {
 	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, keyType, id), base64.StdEncoding.EncodeToString(append([]byte{keyType}, id[:]...)))
 }
 
-// keyHash returns the short hash that identifies a key in a signature line.
 func keyHash(name string, keyType byte, id identity.ID) uint32 {
 	h := sha256.New()
 	h.Write([]byte(name))

@@ -25,8 +25,8 @@ func cosignatureVerifier(name string, id identity.ID) verifier {
 	}}
 }
 
-// parseWitnessKey parses a verifier key of the form name+hash+key. It accepts a plain Ed25519 key
-// as a key for cosignatures, because witnesses publish keys of both types.
+// parseWitnessKey accepts a plain Ed25519 key as a key for cosignatures, because witnesses publish
+// keys of both types.
 func parseWitnessKey(key string) (verifier, error) {
 	name, rest, _ := strings.Cut(key, "+")
 	hash, encoded, _ := strings.Cut(rest, "+")
@@ -44,7 +44,7 @@ func parseWitnessKey(key string) (verifier, error) {
 	return cosignatureVerifier(name, id), id.Check()
 }
 
-// Cosign returns a note with the text of c and the witness's signature line. The caller must have
+// Cosign returns a note with the text of c and the witness's signature. The caller must have
 // verified c.
 func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time.Time) ([]byte, error) {
 	text, seconds := c.Text(), uint64(now.Unix())

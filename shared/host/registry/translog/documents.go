@@ -32,7 +32,6 @@ var (
 			return nil
 		},
 	}
-	// CheckpointDocs contains the checkpoints by size.
 	CheckpointDocs = store.DocKind[storedCheckpoint]{
 		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[storedCheckpoint](1),
@@ -41,21 +40,19 @@ var (
 		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.VerifyWithRows},
 		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
 	}
-	// CosignatureDocs contains the cosignatures of checkpoints by size. They have their own partition,
-	// so that a role that accepts cosignatures from strangers cannot write the log.
+	// CosignatureDocs has its own partition, so that a role that accepts cosignatures from
+	// strangers cannot write the log.
 	CosignatureDocs = store.DocKind[storedWitnesses]{
 		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[storedWitnesses](1),
 	}
 )
 
-// These codecs belong to documents whose stored form differs from their Go type.
 var (
 	headCodec  = store.JSONCodec[storedHead](1)
 	epochCodec = store.JSONCodec[storedEpoch](1)
 )
 
-// HeadKey returns the key of the document that determines how much of the log is sealed.
 func HeadKey() store.Key { return HeadDocs.Key() }
 
 func tileKey(t tileID) store.Key {
@@ -79,7 +76,7 @@ type storedHead struct {
 }
 
 func encodeHead(h head) ([]byte, error) {
-	// A nil and an empty partial tile represent the same tree and must have the same stored bytes.
+	// A nil and an empty partial tile must have the same stored bytes.
 	partialTiles := slices.Clone(h.partialTiles)
 	for i := range partialTiles {
 		if len(partialTiles[i]) == 0 {
@@ -101,7 +98,7 @@ func decodeHead(d store.Doc) (head, error) {
 	if err := h.check(); err != nil {
 		return head{}, err
 	}
-	// The next signature depends on these hashes, so they are checked.
+	// The next signature depends on these hashes.
 	root, err := h.frontier.root()
 	if err == nil && root != h.root {
 		err = errors.New("its hashes do not match its root")

@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Epoch is a sealed range of the log in the form of the reference implementation. Its tree has only
-// the epoch's leaves, padded with copies of the last leaf to a power of two. Epochs that differ in
-// TreeSize may have the same Root, so verifiers should trust checkpoints instead.
+// Epoch is a sealed range of the log in the form of the reference implementation. Epochs that
+// differ in TreeSize may have the same Root, so verifiers should trust checkpoints instead.
 type Epoch struct {
 	ID         uint64 // starts at 1
 	FirstSeq   uint64
@@ -20,8 +19,8 @@ type Epoch struct {
 	Root       identity.Hash
 	SealedAt   int64 // Unix milliseconds
 	Signature  []byte
-	Host       identity.ID // signer of the epoch
-	Checkpoint Checkpoint  // checkpoint of the log up to LastSeq, sealed together with the epoch
+	Host       identity.ID
+	Checkpoint Checkpoint // checkpoint of the log up to LastSeq
 }
 
 // epochDomain starts the bytes that a host signs for an epoch (PROTOCOL §19.3).
@@ -29,8 +28,8 @@ const epochDomain = "vacant:registry:epoch:"
 
 func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), root[:]...) }
 
-// EpochTree computes an epoch's root from its leaves one by one. Its memory grows with the
-// logarithm of the number of leaves. The zero EpochTree is empty.
+// EpochTree computes an epoch's root from its leaves without storing them. The leaves are padded
+// with copies of the last leaf to a power of two.
 type EpochTree struct {
 	size         uint64
 	lastNode     identity.Hash   // node of the last leaf
@@ -54,8 +53,7 @@ func (t *EpochTree) Root() identity.Hash {
 	if t.size == 0 {
 		return identity.Sum([]byte{0})
 	}
-	// The tree is padded on the right with copies of the last leaf. paddingRoot is the root of a
-	// perfect tree of these copies with the current height.
+	// paddingRoot is the root of a perfect tree that contains only copies of the last leaf.
 	paddingRoot, height := t.lastNode, 0
 	remaining := t.perfectRoots
 	root := remaining[len(remaining)-1]
@@ -67,8 +65,7 @@ func (t *EpochTree) Root() identity.Hash {
 		for ; height < level; height++ {
 			paddingRoot = epochNode(paddingRoot, paddingRoot)
 		}
-		// root covers 2^level leaves. Its index on this level determines whether it is a right or a
-		// left child.
+		// root covers 2^level leaves.
 		index := (t.size - 1) >> level
 		if index&1 == 1 {
 			root = epochNode(remaining[len(remaining)-1], root)
@@ -97,8 +94,8 @@ func epochNode(left, right identity.Hash) identity.Hash {
 	return blake2b.Sum256(b[:])
 }
 
-// WitnessStatement returns the statement about an epoch that a witness of the reference signs. It
-// binds the number, the range and the time to the root (PROTOCOL §19.3).
+// WitnessStatement returns the hash that a witness of the reference implementation signs (PROTOCOL
+// §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
 	appendNumber := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }

@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// head is the sealed state together with the version of its document.
+// head is the sealed state of the log together with the version of its document.
 type head struct {
 	frontier
 	host       identity.ID
 	root       [hashSize]byte
-	lastLeaf   identity.Hash // last leaf, which the next Seal compares with its row
+	lastLeaf   identity.Hash
 	epochCount uint64
-	sealedAt   int64  // time of the last Seal, in Unix milliseconds
+	sealedAt   int64  // Unix milliseconds
 	version    uint64 // 0 if the log was never sealed
 }
 
@@ -24,7 +24,7 @@ func (l *Log) loadHead(ctx context.Context) (*head, error) {
 	return &h, wrapStoreError(err)
 }
 
-// loadSealedHead works like loadHead, but returns NotFound if the log was never sealed.
+// loadSealedHead returns NotFound if the log was never sealed.
 func (l *Log) loadSealedHead(ctx context.Context) (*head, error) {
 	h, err := l.loadHead(ctx)
 	if err == nil && h.version == 0 {

@@ -32,7 +32,6 @@ func (l *Log) readTile(ctx context.Context, h *head, t tileID) ([]byte, error) {
 	return hashes, wrapStoreError(err)
 }
 
-// computeCheckpoint returns the log's checkpoint for an earlier or the current size.
 func (l *Log) computeCheckpoint(ctx context.Context, h *head, size uint64) (Checkpoint, error) {
 	if size == h.size {
 		return Checkpoint{h.host, size, h.root}, nil

@@ -13,15 +13,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Proof is an inclusion or consistency proof as in RFC 6962. It lists the nodes from the leaf
-// upward.
+// Proof is an inclusion or consistency proof as in RFC 6962, from the leaf upward.
 type Proof [][]byte
 
-// Inclusion proves that a tree of the log contains an event.
 type Inclusion struct {
-	Seq  uint64        // event's seq, which starts at 1; the index of its leaf is one less
-	Leaf identity.Hash // hash of the event
-	Tree Checkpoint    // tree of the requested size, which need not be a sealed size
+	Seq  uint64 // number of the event, which starts at 1; the index of its leaf is one less
+	Leaf identity.Hash
+	Tree Checkpoint
 	Proof
 }
 
@@ -30,7 +28,7 @@ type Consistency struct {
 	Proof
 }
 
-// CheckInclusion verifies that the tree of c has the given event at seq.
+// CheckInclusion verifies that the event with the number seq in the tree of c has the given hash.
 func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
 	if seq == 0 {
 		return problem.New(problem.Untrusted, "event 0 is in no log")
@@ -54,8 +52,8 @@ func CheckConsistency(from, to Checkpoint, p Proof) error {
 	return nil
 }
 
-// Inclusion proves that the tree of the given size contains the event with the number seq. If size
-// is 0, it is the sealed size.
+// Inclusion proves that the tree of the given size contains event seq. If size is 0, the tree of
+// the sealed size is used.
 func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error) {
 	h, err := l.loadSealedHead(ctx)
 	if err != nil {
@@ -87,8 +85,8 @@ func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error
 	return Inclusion{Seq: seq, Leaf: leaves[0], Tree: tree, Proof: p}, nil
 }
 
-// Consistency proves that the tree of size to starts with the tree of size from. If to is 0, it is
-// the sealed size.
+// Consistency proves that the tree of size to starts with the tree of size from. If to is 0, the
+// sealed size is used.
 func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, err error) {
 	h, err := l.loadSealedHead(ctx)
 	if err != nil {
@@ -147,7 +145,7 @@ func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.
 	return leaves, h.size, err
 }
 
-// readLeaves reads sealed leaves. It may return fewer than n but returns at least one.
+// readLeaves may return fewer than n leaves but returns at least one.
 func (l *Log) readLeaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
 	if err != nil {
@@ -165,7 +163,7 @@ func (l *Log) readLeaves(ctx context.Context, seq uint64, n int) ([]identity.Has
 	return leaves, nil
 }
 
-// Epoch returns an epoch in the reference's form. Number 0 means the last epoch.
+// Epoch returns the epoch with the given number. Number 0 means the last epoch.
 func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if number == 0 {
 		h, err := l.loadHead(ctx)

@@ -8,9 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// NewForRegistry returns the log of a registry's events. The leaves are the event hashes.
-// Registered vacants whose keys are not revoked may be witnesses. If r is nil, only configured
-// witnesses may cosign. A checkpointer may pass nil, because it only seals.
+// NewForRegistry returns the log of a registry's events. Registered vacants whose keys are
+// not revoked may be witnesses. If r is nil, only configured witnesses may cosign.
 func NewForRegistry(c Config, r *registry.Registry) (*Log, error) {
 	c.Stream, c.DecodeLeaf = registry.EventStream(), decodeEvent
 	if r != nil {

@@ -13,13 +13,11 @@ import (
 type SealResult struct {
 	Checkpoint
 	AddedLeaves uint64 // leaves that this call sealed
-	EpochCount  uint64 // number of all sealed epochs
+	EpochCount  uint64
 }
 
-// Seal adds all new rows to the log and signs the result. It creates a checkpoint and an epoch for
-// each batch of at most 25,600 leaves. If there are no rows, the first Seal signs the empty log.
-// Later calls without new rows have no effect. While another process seals, the error is of kind
-// Conflict. After any error the call can be repeated.
+// Seal adds all new rows to the log and signs a checkpoint and an epoch for each batch. If another
+// process is sealing, the error is of kind Conflict. After any error the call can be repeated.
 func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if s, upToDate, err := l.isUpToDate(ctx); upToDate || err != nil {
 		return s, err
@@ -28,7 +26,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if err != nil {
 		return s, err
 	}
-	// An error is ignored, because a lease that is not released expires.
+	// A lease that is not released expires.
 	defer func() {
 		if id, err := l.updater().NewWriteID(); err == nil {
 			_, _ = l.writeLease(context.WithoutCancel(ctx), current.write.IfVersion+1, id, 0)
@@ -113,8 +111,8 @@ func (l *Log) appendBatch(ctx context.Context, oldHead *head) (*head, *EpochTree
 
 func (l *Log) readNewRows(ctx context.Context, h *head, n int) ([]store.Row, error) {
 	// The page starts with the last sealed row. If this row is missing or different, the stream has
-	// changed since that Seal, for example because it was restored from a backup. The log must then
-	// not sign a new root.
+	// changed since the last Seal, for example because it was restored from a backup. The log must
+	// then not sign a new root.
 	rows, err := l.Store.Rows(ctx, l.Stream, max(h.size, 1), n, store.Ascending)
 	if err != nil || h.size == 0 {
 		return rows, wrapStoreError(err)
@@ -207,8 +205,8 @@ func busyError(cause error) error {
 	return problem.Wrap(problem.Conflict, cause, "another process is sealing the log; its checkpoint will be available in a moment")
 }
 
-// lease is the document that lets one process at a time seal. It only avoids duplicate work. If two
-// checkpointers run, the head's version lets only one of them commit.
+// lease avoids duplicate work by two checkpointers. It is not needed for correctness, because the
+// head's version lets only one of them commit.
 type lease struct {
 	Holder  string    `json:"holder"`
 	Expires int64     `json:"until_ms"`
@@ -220,8 +218,7 @@ func (l *Log) acquireLease(ctx context.Context) (lease, error) {
 	if err != nil {
 		return lease{}, wrapStoreError(err)
 	}
-	// An absent or unreadable lease does not block a Seal, because the head's version already
-	// prevents two commits.
+	// An unreadable lease does not block a Seal.
 	if current, err := LeaseDocs.Parse(d); err == nil && current.Expires > l.Now().UnixMilli() {
 		return lease{}, busyError(nil)
 	}

@@ -31,8 +31,7 @@ type LeavesShape struct {
 	Leaves []identity.Hash `json:"event_hashes_hex"`
 }
 
-// EpochShape is the JSON of GET /v1/epoch/{n}. It has the reference's members and the epoch's
-// checkpoint.
+// EpochShape is the JSON of GET /v1/epoch/{n}.
 type EpochShape struct {
 	ID             uint64        `json:"epoch_id"`
 	First          uint64        `json:"first_seq"`

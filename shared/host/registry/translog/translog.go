@@ -3,19 +3,10 @@
 // root. Readers get proofs against a checkpoint. Witnesses are other parties, which verify
 // checkpoints and add their signatures.
 //
-// A checkpoint never changes, and a later checkpoint never has fewer leaves. Only the head
-// determines how much is sealed. It changes in one commit with its checkpoint and epoch. All other
-// stored data is a function of immutable rows. It may therefore be written early, twice, or by a
-// checkpointer (a process that calls Seal) that another one has overtaken.
-//
-// # The life of a leaf
-//
-// A row of the stream is a leaf from its commit on. Its index is its position minus one. The next
-// Seal takes the lease, reads the rows after the head in pages, and fills tiles of 256 hashes of
-// one level. Each tile is written once, when it is complete, and incomplete tiles are in the head.
-// Then Seal signs the new root and commits head, checkpoint and epoch, unless the head's version
-// has changed. Therefore, an overtaken checkpointer cannot commit. A checkpointer that crashes
-// before the commit has written only tiles that the next one would write identically.
+// A Seal reads the rows after the head and writes tiles of 256 hashes. It then commits the head, a
+// checkpoint and an epoch in one transaction. Only the head determines how much is sealed. If a
+// process dies before the commit, the next Seal writes the same tiles again. If two processes seal,
+// the version of the head lets only one of them commit.
 package translog
 
 import (
@@ -32,27 +23,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Config configures a Log. Only Seal needs Identity. Only Seal and AddCosignatures need Rand. Only
-// AddCosignatures uses IsWitness and WitnessKeys. Wait may be nil.
+// Config configures a Log. Only Seal needs Identity. Only Seal and AddCosignatures need Rand.
 type Config struct {
 	Store  store.Store
 	Stream store.Stream
-	// DecodeLeaf decodes a row. It returns the leaf, which is an event's hash, and the previous
-	// event's hash, which is zero for the first event.
+	// DecodeLeaf returns the event's hash as the leaf, and the previous event's hash, which is zero
+	// for the first event.
 	DecodeLeaf func(store.Row) (leaf, prev identity.Hash, err error)
-	// Identity returns the identity of the host, which signs checkpoints.
-	Identity func(context.Context) (identity.Signer, error)
+	Identity   func(context.Context) (identity.Signer, error)
 	// IsWitness reports whether a vacant may cosign. If it is nil, vacants may not cosign.
 	IsWitness func(context.Context, identity.ID) (bool, error)
 	// WitnessKeys are the verifier keys (name+hash+key) of other witnesses that may cosign.
 	WitnessKeys []string
 	Now         func() time.Time
 	Rand        io.Reader // safe for concurrent use
-	// Wait sleeps between tries and returns early if ctx ends.
+	// Wait sleeps for d or until ctx ends. It may be nil.
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// Log is the log of one host. It is safe for concurrent use, and several Logs may share a store.
+// Log is the log of one host. It is safe for concurrent use. Several Logs may share a store.
 type Log struct {
 	Config
 	witnessVerifiers map[string]note.Verifier // keyed by the name and hash of the verifier key
@@ -73,8 +62,7 @@ const (
 	// leaseDuration is the time after which another process may replace a checkpointer that has
 	// stopped.
 	leaseDuration = time.Minute
-	// defaultMaxBatch limits the leaves per checkpoint, so that a backlog is sealed in steps and a
-	// crash loses only one step.
+	// defaultMaxBatch limits the loss if a process dies while it seals a backlog.
 	defaultMaxBatch = 100 * tileWidth
 )
 

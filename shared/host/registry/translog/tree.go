@@ -13,23 +13,21 @@ import (
 )
 
 // A tile contains up to 256 adjacent node hashes of one level. Only every eighth level, counted
-// from the leaves, is stored in tiles. The levels between are computed. Therefore a leaf needs
-// little more storage than its own hash, and a proof needs few reads.
+// from the leaves, is stored in tiles. The levels between are computed, which saves storage and
+// reads.
 const (
 	tileHeight = 8
 	tileWidth  = 1 << tileHeight
 	hashSize   = sha256.Size
 )
 
-// tileID identifies a tile by its tile level and its index from the left. Tile level n contains the
-// hashes of tree level 8 × n.
+// tileID identifies a tile. Tile level n contains the hashes of tree level 8 × n.
 type tileID struct {
 	level uint
 	index uint64
 }
 
-// frontier is a growing tree. It contains the number of leaves and the incomplete tile of each tile
-// level.
+// frontier is a growing tree. It stores only the incomplete tile of each tile level.
 type frontier struct {
 	size         uint64
 	partialTiles [][]byte
@@ -90,7 +88,7 @@ func (f *frontier) root() ([hashSize]byte, error) {
 	return rootOf(f.size, hashes)
 }
 
-// rootOf returns the root of a tree with size leaves, given the roots of its perfect subtrees.
+// rootOf returns the root of a tree, given the roots of its perfect subtrees.
 func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
 	if size == 0 {
 		return [hashSize]byte(rfc6962.DefaultHasher.EmptyRoot()), nil
@@ -121,7 +119,6 @@ func nodeHash(tile []byte, id compact.NodeID) []byte {
 	return perfectRoot(tile[first*hashSize : (first+span)*hashSize])
 }
 
-// perfectRoot returns the root of the perfect tree over hashes, whose number is a power of two.
 func perfectRoot(hashes []byte) []byte {
 	if len(hashes) == hashSize {
 		return slices.Clone(hashes)
@@ -132,8 +129,7 @@ func perfectRoot(hashes []byte) []byte {
 
 func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }
 
-// Tree computes the log's root from its leaves one by one, for example in a verifier. Its memory
-// grows with the logarithm of the number of leaves. The zero Tree is empty.
+// Tree computes the log's root from its leaves without storing them.
 type Tree struct {
 	leafRange *compact.Range
 }

@@ -12,15 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxClockSkew is the maximum number of seconds by which the time of a cosignature may be ahead of
-// the host's clock.
+// maxClockSkew limits how far a cosignature's time may be in the future, in seconds.
 const maxClockSkew = 300
 
 type storedCheckpoint struct {
 	Note string `json:"note"`
 }
 
-// storedWitnesses contains the signature lines of a checkpoint's witnesses.
 type storedWitnesses struct {
 	Witnesses []storedWitness `json:"witnesses"`
 }
@@ -34,7 +32,7 @@ type storedWitness struct {
 type PublishedCheckpoint struct {
 	Checkpoint
 	Note             []byte // signed note with the witnesses' lines
-	CosignatureCount int    // number of the witnesses' lines
+	CosignatureCount int
 }
 
 func newPublishedCheckpoint(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {
@@ -77,9 +75,8 @@ func (l *Log) loadSignedCheckpoint(ctx context.Context, size uint64) (s storedCh
 	return s, c, err
 }
 
-// AddCosignatures adds the cosignatures of a note to the checkpoint of the same size. It accepts
-// configured witnesses and vacants that IsWitness permits, and ignores the host's own line. Only
-// the first signature of each witness is stored.
+// AddCosignatures adds the cosignatures of a note to the checkpoint of the same size. It stores
+// only the first signature of each witness.
 func (l *Log) AddCosignatures(ctx context.Context, msg []byte) (PublishedCheckpoint, error) {
 	noteCheckpoint, n, err := openNote(msg, l.witnessVerifiers)
 	if err != nil {
@@ -173,8 +170,6 @@ func (l *Log) checkVacantWitness(ctx context.Context, s Cosignature) error {
 	return wrapStoreError(err)
 }
 
-// addNew adds the lines of new witnesses. Vacants share MaxCosignatures places, and configured
-// witnesses are not limited.
 func (s *storedWitnesses) addNew(lines []storedWitness) (changed bool, err error) {
 	existing, registeredCount := map[string]bool{}, s.countRegistered()
 	for _, w := range s.Witnesses {

@@ -1,8 +1,6 @@
-// Package anthropic is the substrate for models with Anthropic's Messages API, at Anthropic or on
-// other servers with this API.
-//
-// A request contains only the model's name, the conversation, the owner's settings for the model
-// and the owner's secret. It contains no id, no envelope and no data from the host's environment.
+// Package anthropic is the substrate for models with Anthropic's Messages API. A request contains
+// only the model's name, the conversation, the owner's settings for the model and the owner's
+// secret.
 package anthropic
 
 import (
@@ -21,10 +19,9 @@ import (
 )
 
 const (
-	// apiVersion is the version of the API, which is a date.
 	apiVersion = "2023-06-01"
-	// defaultMaxTokens is the limit of an answer if the agent sets no limit. The API requires a
-	// limit, and all models since Claude 3.5 accept this one.
+	// defaultMaxTokens is used if the agent sets no limit, because the API requires a limit. All
+	// models since Claude 3.5 accept this one.
 	defaultMaxTokens = 8192
 )
 
@@ -41,7 +38,6 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is the substrate for one model on one server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -49,8 +45,7 @@ type server struct {
 	model     string
 }
 
-// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
-// model refuses to answer.
+// Infer implements substrate.Substrate.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
@@ -64,7 +59,6 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 	}
 }
 
-// request is the JSON body of a request to the Messages API.
 type request struct {
 	Model     string    `json:"model"`
 	MaxTokens int       `json:"max_tokens"`
@@ -95,7 +89,6 @@ type block struct {
 	Source    *source         `json:"source,omitempty"`
 }
 
-// source contains the bytes of an image.
 type source struct {
 	Type      string `json:"type"`
 	MediaType string `json:"media_type"`
@@ -158,14 +151,11 @@ func toBlocks(t *substrate.Turn) (blocks []block) {
 	return blocks
 }
 
-// event contains the members of a stream event that exist for every type. Read decodes the other
-// members by type, because unknown types may have any members.
 type event struct {
 	Type  string
 	Usage lax.Value[usage]
 }
 
-// usage is a server's usage report. Absent numbers keep their earlier values.
 type usage struct {
 	InputTokens      lax.Count `json:"input_tokens"` // without cached tokens
 	OutputTokens     lax.Count `json:"output_tokens"`
@@ -173,10 +163,9 @@ type usage struct {
 	CacheReadTokens  lax.Count `json:"cache_read_input_tokens"`
 }
 
-// answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Blocks
-	usageReported                                                bool // whether usageEvents has returned an event
+	usageReported                                                bool
 	hasUsage                                                     bool // whether the server has sent a token count
 	inputTokens, outputTokens, cacheWriteTokens, cacheReadTokens int
 }
@@ -188,8 +177,8 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	switch e.Type {
 	case "message_start":
-		// Read returns the usage with the next event. If the server fails immediately after
-		// message_start, no event was emitted, so the request may be repeated.
+		// Read returns the usage with the next event. If the server fails before that event, the
+		// request may be repeated.
 		var msg struct {
 			Message lax.Value[struct {
 				Usage lax.Value[usage]
@@ -257,8 +246,8 @@ func (a *answerReader) recordUsage(u *usage) {
 	}
 }
 
-// usageEvents returns the usage so far as an event, if the server has sent a token count. If repeat
-// is false, it returns the event only if no earlier call has returned one.
+// usageEvents returns the usage so far as an event. If repeat is false, it returns the event only
+// once.
 func (a *answerReader) usageEvents(repeat bool) []substrate.Event {
 	if !a.hasUsage || a.usageReported && !repeat {
 		return nil
@@ -267,7 +256,6 @@ func (a *answerReader) usageEvents(repeat bool) []substrate.Event {
 	return []substrate.Event{substrate.Usage{InputTokens: a.inputTokens + a.cacheWriteTokens + a.cacheReadTokens, OutputTokens: a.outputTokens, CachedTokens: a.cacheReadTokens}}
 }
 
-// readBlock parses the start of a block or a complete block.
 func (a *answerReader) readBlock(block []byte) ([]substrate.Event, error) {
 	var header lax.Value[struct{ Type string }]
 	_ = json.Unmarshal(block, &header) // accepts every value

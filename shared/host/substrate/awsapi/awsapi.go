@@ -1,8 +1,5 @@
 // Package awsapi is the substrate for Lambda functions. It also contains code for other substrates
 // that use the AWS SDK with the host's own credentials.
-//
-// Before a request is sent, the vacant's guard must permit the URL of the substrate. A request is
-// sent only once, and never through a proxy.
 package awsapi
 
 import (
@@ -22,8 +19,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// idleTimeout is the time for which an idle connection is reused. It is short because connections
-// break while a Lambda function is frozen.
+// idleTimeout is short because connections break while a Lambda function is frozen.
 const idleTimeout = 20 * time.Second
 
 // HTTPClient returns a client for requests that must not be sent twice.
@@ -34,12 +30,11 @@ func HTTPClient() aws.HTTPClient {
 	})}
 }
 
-// limitedClient limits the bodies of answers to outbound.MaxStream bytes.
 type limitedClient struct{ aws.HTTPClient }
 
 func (l limitedClient) Do(r *http.Request) (*http.Response, error) {
-	// The body must not have a method WriteTo. The SDK (smithy-go v1.28.8) closes the body when the
-	// answer starts. WriteTo then fails, and net/http truncates the answer.
+	// The SDK (smithy-go v1.28.8) closes the body when the answer starts. A body with a method
+	// WriteTo then fails, and net/http truncates the answer.
 	if r.Body != nil {
 		r = r.WithContext(r.Context())
 		r.Body = struct{ io.ReadCloser }{r.Body}
@@ -58,8 +53,7 @@ func CheckPermitted(ctx context.Context, client *outbound.Client, r *substrate.R
 	return nil
 }
 
-// ConvertError converts an error of the SDK to an error of a substrate. The operator sees the code
-// and the message of the answer.
+// ConvertError converts an error of the SDK to the error of a substrate.
 func ConvertError(ctx context.Context, err error) error {
 	var respErr *awshttp.ResponseError
 	var apiErr smithy.APIError
@@ -75,19 +69,17 @@ func ConvertError(ctx context.Context, err error) error {
 		switch {
 		case apiErr.ErrorCode() == modelErrorCode:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
-		// The AWS account must subscribe to third-party models in AWS Marketplace or describe its use
-		// case. The host's Lambda functions have no permission for either.
+		// The AWS account must first accept the terms of third-party models in the console.
 		case strings.Contains(apiErr.ErrorMessage(), "aws-marketplace:"), strings.Contains(apiErr.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has not accepted the model's terms: call the model once in the console of Bedrock to accept them")
 		}
 		return substrate.AnswerError(respErr.HTTPStatusCode(), respErr.Response.Header, body, cause)
-	case errors.As(err, &apiErr): // error within a stream
+	case errors.As(err, &apiErr): // an error within a stream
 		return substrate.AnswerError(http.StatusOK, nil, []byte(apiErr.ErrorCode()+": "+apiErr.ErrorMessage()), streamError(apiErr.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer was interrupted")
 }
 
-// modelErrorCode is Bedrock's error code for status 424.
 const modelErrorCode = "ModelErrorException"
 
 func streamError(code string) error {

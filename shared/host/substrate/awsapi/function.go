@@ -26,8 +26,7 @@ func LambdaKinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	}}
 }
 
-// function is a Lambda function that follows the agent contract. The event that it receives is the
-// question in JSON (httpagent.AppendQuestion), and its result is the object {"text", "usage"}.
+// function is a Lambda function whose event is the question in JSON (httpagent.AppendQuestion).
 type function struct {
 	client *outbound.Client
 	api    *lambda.Client

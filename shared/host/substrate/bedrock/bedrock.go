@@ -1,7 +1,6 @@
 // Package bedrock is the substrate for models in Amazon Bedrock. It uses ConverseStream and the
-// host's own AWS credentials.
-//
-// A request contains only the model's id, the conversation and the owner's settings for the model.
+// host's own AWS credentials. A request contains only the model's id, the conversation and the
+// owner's settings for the model.
 package bedrock
 
 import (
@@ -48,10 +47,7 @@ type model struct {
 	spec      substrate.Spec
 }
 
-// Infer streams the model's answer. If Bedrock is unreachable or the model fails, the kind of the
-// error is SubstrateUnavailable. For throttled requests it is SubstrateBusy, for a refusal by the
-// model SubstrateRefused, and if the stream is too long, SubstrateTooLarge. Otherwise, for example
-// if the AWS account may not call the model, it is SubstrateMisconfigured.
+// Infer implements substrate.Substrate.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if err := awsapi.CheckPermitted(ctx, m.client, &r, m.spec); err != nil {
@@ -96,8 +92,8 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 }
 
 func useOwnProtocol(o *bedrockruntime.Options) {
-	// Each stream needs its own buffer. The SDK (smithy-go v1.28.8) has one buffer per client, in
-	// which concurrent streams would overwrite each other's events.
+	// The SDK (smithy-go v1.28.8) has one buffer per client, in which concurrent streams would
+	// overwrite each other's events.
 	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }
 
@@ -171,7 +167,6 @@ func toBlocks(t *substrate.Turn) (blocks []types.ContentBlock) {
 	return blocks
 }
 
-// answerReader parses the events of one answer.
 type answerReader struct{ remote.Blocks }
 
 func (a *answerReader) readEvent(e types.ConverseStreamOutput) ([]substrate.Event, error) {

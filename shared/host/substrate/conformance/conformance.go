@@ -1,6 +1,5 @@
 // Package conformance is the substrate of vacants that A2A conformance kits test. A prefix of a
-// message's id selects the behaviour that the kits expect. If the id has no known prefix, a prefix
-// of the message's text selects it. Other vacants should not use this substrate.
+// message's id or text selects the behaviour that the kits expect.
 package conformance
 
 import (
@@ -18,11 +17,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Kind is the kind of this substrate in a substrate.Spec.
 const Kind = "conformance"
 
-// kitV03 is the argument for the kit of A2A 0.3. After an ordinary message, this kit expects a
-// task that waits for the next message.
+// kitV03 is the argument for the kit of A2A 0.3. After an ordinary message, this kit expects a task
+// that waits for the next message.
 const kitV03 = "0.3"
 
 func New(argument string) (substrate.Substrate, error) {
@@ -36,10 +34,10 @@ func New(argument string) (substrate.Substrate, error) {
 // have the zero Options.
 type Options struct {
 	SharesTasks        bool // callers without a key share their tasks
-	HasJSON            bool // the vacant accepts and returns JSON, because the kits send data
-	LegacyErrors       bool // errors have the statuses of A2A 1.0.0, and errors of streams are JSON
-	PureCard           bool // the kit rejects cards with members of A2A 0.3, and its requests name no version
-	AnswersWithoutTask bool // some messages are answered with a message instead of a task
+	HasJSON            bool
+	LegacyErrors       bool // errors have the statuses of A2A 1.0.0
+	PureCard           bool // the kit rejects cards with members of A2A 0.3
+	AnswersWithoutTask bool
 }
 
 func OptionsOf(text string) Options {
@@ -50,26 +48,25 @@ func OptionsOf(text string) Options {
 	return Options{SharesTasks: true, HasJSON: true, LegacyErrors: true, PureCard: spec.Argument != kitV03, AnswersWithoutTask: true}
 }
 
-// IsAnsweredWithoutTask reports whether a message is answered with a message instead of a task. The
-// task is nevertheless stored.
+// IsAnsweredWithoutTask reports whether a message is answered with a message. The task is
+// nevertheless stored.
 func (o Options) IsAnsweredWithoutTask(m *task.Message) bool {
 	return o.AnswersWithoutTask && findBehaviour(m).withoutTask
 }
 
-// behaviour is the agent's reaction to a message.
 type behaviour struct {
 	prefix      string
-	message     string        // message of the final status
-	state       task.State    // final state, where "" means completed
-	duration    time.Duration // time until the task ends
+	message     string
+	state       task.State // final state, where "" means completed
+	duration    time.Duration
 	chunks      []task.Chunk
-	withoutTask bool   // whether the answer is a message without a task
+	withoutTask bool
 	failure     string // error message, or "" for an answer
 }
 
 const (
 	shortDuration = 50 * time.Millisecond
-	// longDuration is twice the time for which the kits wait for an event of a stream.
+	// longDuration is twice the time for which the kits wait for an event.
 	longDuration = 4500 * time.Millisecond
 )
 
@@ -89,10 +86,9 @@ var (
 	}
 )
 
-// multiTurn is the prefix of a conversation with several turns.
 const multiTurn = "tck-multi-turn"
 
-// behaviours lists the behaviours by prefix. The longest matching prefix is used.
+// behaviours is searched for the longest matching prefix.
 var behaviours = []behaviour{
 	{prefix: "tck-complete-task", message: "Hello from TCK"},
 	{prefix: "tck-message-response", message: "Direct message response", withoutTask: true},
@@ -115,8 +111,6 @@ var behaviours = []behaviour{
 	{prefix: "test-resubscribe-message-id", message: "done", duration: longDuration},
 }
 
-// findBehaviour returns the behaviour for a message. It matches the prefixes with the message's id,
-// and then with its text.
 func findBehaviour(m *task.Message) behaviour {
 	if m == nil {
 		return behaviour{}
@@ -144,9 +138,6 @@ func findBehaviour(m *task.Message) behaviour {
 
 type agent struct{ isKitV03 bool }
 
-// currentBehaviour returns the behaviour for the current message. A message without a known prefix
-// completes its task, and a message with "done" completes a multiTurn conversation. In both cases,
-// the kit of A2A 0.3 expects that the task waits for the next message instead.
 func (a agent) currentBehaviour(ctx context.Context, prompt string) behaviour {
 	m := task.MessageOf(ctx)
 	b := findBehaviour(m)

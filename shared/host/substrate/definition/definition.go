@@ -1,16 +1,9 @@
 // Package definition describes an agent without its vacant's key: the model, the instructions, the
 // tools and the limits. A person writes them into an agent's file.
 //
-// An Agent has exactly one JSON form, which can be parsed back. A missing member has its default,
-// which a later release may change.
-//
-// The operator pays for models in Bedrock, because AWS bills the operator. The operator also pays
-// for models that are called with a secret, because only the operator sets secrets (front/admin). A
-// tenant's key can write all agents of the tenant, so an agent must not lower the price of these
-// models. Therefore, the price for a tenant's vacant comes from the operator's table of models, and
-// a model without a row is rejected. The agent's Price can only raise a component (input, output,
-// cached) of this price. Agents of vacants without a tenant may state any price. [Agent.Prices] is
-// the only implementation of these rules.
+// The operator pays for models in Bedrock and for models that are called with a secret. A tenant
+// can write its agents, so the price for its vacants comes from the operator's table of models. An
+// agent's Price can only raise that price. [Agent.Prices] implements these rules.
 package definition
 
 import (
@@ -37,84 +30,63 @@ import (
 
 // Agent is the definition of an agent. The zero value of a member means its default.
 type Agent struct {
-	// Description describes the agent's abilities to people. Callers see the vacant's capability
-	// instead.
+	// Callers see the vacant's capability instead of Description.
 	Description string `json:"description,omitempty"`
-	// Provider is the kind of the substrate. The default is openai if BaseURL is set, otherwise the
-	// provider of a known model name, otherwise ollama.
+	// Provider is the kind of the substrate.
 	Provider string `json:"provider,omitempty"`
-	// BaseURL is the URL of the server of a model or an MCP tool, or the complete URL of an HTTP
-	// agent.
-	BaseURL string `json:"base_url,omitempty"`
-	// Model is the name of the model, the name of the MCP tool, or the ARN of the Lambda function.
+	BaseURL  string `json:"base_url,omitempty"`
+	// Model may also be the name of an MCP tool or the ARN of a Lambda function.
 	Model string `json:"model,omitempty"`
-	// Tier selects a model of Provider. ResolveTier replaces Tier with Model.
+	// ResolveTier replaces Tier with Model.
 	Tier models.Tier `json:"tier,omitempty"`
-	// Secret is the name of the secret for the server. SecretName returns its default.
+	// Secret is the name of the secret for the server.
 	Secret string `json:"secret,omitempty"`
-	// Budget limits the cost of a call, and DailyBudget the cost of a UTC day. By default, Budget
-	// is unlimited and DailyBudget is one dollar. Price is the price of the models (see Prices). By
-	// default, the price comes from the host's table of models.
+	// Budget limits the cost of a call, and DailyBudget the cost of a UTC day.
 	Budget      *money.Amount `json:"budget,omitempty"`
 	DailyBudget *money.Amount `json:"daily_budget,omitempty"`
 	Price       *models.Price `json:"price,omitempty"`
 	// FallbackModel answers, at the same provider, if Model is overloaded or unavailable.
 	FallbackModel string `json:"fallback_model,omitempty"`
-	// System contains instructions for the model before each conversation.
-	System    string `json:"system,omitempty"`
-	MaxTokens int    `json:"max_tokens,omitempty" canon:"min=1"`
-	MaxTurns  int    `json:"max_turns,omitempty" canon:"min=1"`
-	// Timeout is in seconds. If it is zero, only the host limits the time.
+	System        string `json:"system,omitempty"`
+	MaxTokens     int    `json:"max_tokens,omitempty" canon:"min=1"`
+	MaxTurns      int    `json:"max_turns,omitempty" canon:"min=1"`
+	// Timeout is in seconds.
 	Timeout      int              `json:"timeout,omitempty" canon:"min=1"`
 	Effort       substrate.Effort `json:"effort,omitempty" canon:"min=1"`
 	OutputFormat Format           `json:"output_format,omitempty" canon:"min=1"`
-	// Omit lists the optional members of requests that the model's server rejects. The host omits
-	// them.
+	// Omit lists the optional members that the model's server rejects.
 	Omit   []string `json:"omit,omitempty"`
 	Memory bool     `json:"memory,omitempty"`
-	// Ask gives the model a tool with which it asks the caller a question. The task then waits for
-	// the answer.
+	// Ask gives the model a tool with which it asks the caller a question.
 	Ask bool `json:"ask,omitempty"`
-	// Input lists the media types of the files that the agent accepts in addition to text. If it is
-	// empty, the agent accepts only text. Callers without an envelope can send files (front/a2a).
-	Input []string `json:"input,omitempty"`
-	Mode  Mode     `json:"mode,omitempty" canon:"min=1"`
-	// ToolLog selects the data that the host stores about the agent's tool calls. The default is
-	// ToolNames.
-	ToolLog ToolLog `json:"tool_log,omitempty" canon:"min=1"`
-	// AllowedTools lists the only tools that the agent may use. If it is empty, all offered tools
-	// are allowed. DisallowedTools are always excluded.
+	// Input lists the media types of files that the agent accepts.
+	Input   []string `json:"input,omitempty"`
+	Mode    Mode     `json:"mode,omitempty" canon:"min=1"`
+	ToolLog ToolLog  `json:"tool_log,omitempty" canon:"min=1"`
+	// If AllowedTools is empty, all offered tools are allowed. DisallowedTools are always excluded.
 	AllowedTools    []string `json:"allowed_tools,omitempty"`
 	DisallowedTools []string `json:"disallowed_tools,omitempty"`
-	// Workspace is the name of the workspace whose files the agent's tasks read and write. The
-	// default is main.
-	Workspace string `json:"workspace,omitempty"`
-	// IncludeDirs lists the folders of the workspace that the agent may read in addition to .vault
-	// and LockPaths. If it is empty, all folders are allowed.
+	Workspace       string   `json:"workspace,omitempty"`
+	// IncludeDirs lists the folders that the agent may read in addition to .vault and LockPaths. If
+	// it is empty, all folders are allowed.
 	IncludeDirs []string `json:"include_dirs,omitempty"`
-	// LockPaths lists the files and folders that the agent's tasks lock in mode read-write. The
-	// path "." locks the entire workspace.
+	// LockPaths lists the files and folders that the agent's tasks lock. "." is the entire
+	// workspace.
 	LockPaths []string `json:"lock_paths,omitempty"`
-	// Vacants lists the vacants that the agent may ask: vacants of its tenant and public vacants of
-	// this host. An element is an id. A new agent may also use names, which the host replaces with
-	// ids.
-	Vacants []string `json:"vacants,omitempty"`
-	// MCPServers lists the servers whose tools the agent may use.
+	// Vacants lists the ids of the vacants that the agent may ask. A new agent may also use names.
+	Vacants    []string `json:"vacants,omitempty"`
 	MCPServers []Server `json:"mcp_servers,omitempty"`
-	// Allow lists the substrates that may ever answer, as KIND or KIND:MODEL. The vacant's card shows
-	// the list. If it is empty, only the current kind may answer.
+	// Allow lists the substrates that may ever answer, as KIND or KIND:MODEL.
 	Allow []string `json:"allow,omitempty"`
 	// Warnings lists the settings in the agent's file that this host does not support.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Server is an MCP server at a URL. Its name is a prefix of its tools' names.
 type Server struct {
 	// Name has at most 32 characters from a-z A-Z 0-9 _ -.
 	Name string `json:"name"`
 	URL  string `json:"url"`
-	// Required makes a call fail if the server is not available. Otherwise, the agent answers
-	// without the server's tools.
+	// Required makes a call fail if the server is not available.
 	Required bool `json:"required,omitempty"`
 }
 
@@ -125,7 +97,6 @@ const (
 	JSON Format = "json"
 )
 
-// Mode limits the rights of tools.
 type Mode string
 
 const (
@@ -133,11 +104,10 @@ const (
 	ReadWrite Mode = "read-write"
 )
 
-// ToolLog selects the data that the host stores about an agent's tool calls.
 type ToolLog string
 
-// ToolNames stores the name, the time and the outcome in the host's log. ToolTexts also stores the
-// arguments and results, sealed together with the texts of the call.
+// ToolNames stores the names, times and outcomes of tool calls in the log. ToolTexts also stores the
+// sealed arguments and results.
 const (
 	ToolNames ToolLog = "names"
 	ToolTexts ToolLog = "texts"
@@ -148,8 +118,7 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// DefaultPaidTokens is the default MaxTokens of a paid model, because a reservation requires a
-	// limit.
+	// DefaultPaidTokens exists because a reservation of money requires a limit.
 	DefaultPaidTokens = 8192
 	MaxTimeout        = 900 // seconds
 	MaxVacants        = 32
@@ -157,14 +126,12 @@ const (
 	MaxInput          = 16
 	maxServerName     = 32
 	maxList           = 128 // elements of each other list
-	maxPaths          = 16  // elements of each list of workspace paths
+	maxPaths          = 16
 	maxPath           = 400 // bytes
 	maxText           = 1 << 10
 )
 
-// Parse parses and checks the JSON form. It rejects unknown members, because they would otherwise
-// be ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and its field
-// is the member.
+// Parse parses and checks the JSON form. It rejects unknown members.
 func Parse(data []byte) (a Agent, err error) {
 	if len(data) > MaxBlob {
 		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
@@ -231,14 +198,13 @@ func (a *Agent) checkMembers() error {
 	return nil
 }
 
-// SharedFolder is the folder of a workspace that all agents may read and that agents in mode
-// read-only may write to.
+// SharedFolder is the folder that all agents may read and that read-only agents may write to.
 const SharedFolder = ".vault/"
 
 var workspacePattern = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
 
 func IsWorkspacePath(text string) bool {
-	// A path may end with a slash. The path "." is the workspace.
+	// The path "." is the workspace.
 	path := strings.TrimSuffix(text, "/")
 	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
@@ -278,7 +244,7 @@ func (a *Agent) checkMoney(spec substrate.Spec) error {
 	return nil
 }
 
-// ResolveTier sets the model of an agent with a tier to the model of that tier in t.
+// ResolveTier replaces the agent's tier with the model of that tier in t.
 func (a *Agent) ResolveTier(t *models.Table) error {
 	if a.Tier == "" {
 		return nil
@@ -366,7 +332,6 @@ func (a *Agent) Check() error {
 	return nil
 }
 
-// mediaTypePattern matches a media type without parameters.
 var mediaTypePattern = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}$`)
 
 func (a *Agent) checkInput(spec substrate.Spec) error {
@@ -419,13 +384,10 @@ func (a *Agent) Endpoints() []string {
 	return urls
 }
 
-// SecretKind is the kind of secret that agents use.
 var SecretKind = secrets.Kind{Name: "secret", Prefix: "secret", DefaultHost: substrate.ProviderHost}
 
-// SecretDocs contains the secrets of agents.
 var SecretDocs = SecretKind.Docs()
 
-// SecretEndpoints returns the URLs to which the agent sends its secret.
 func (a *Agent) SecretEndpoints() (urls []string) {
 	spec, err := a.Spec()
 	if err == nil && spec.Endpoint() != "" {
@@ -437,8 +399,7 @@ func (a *Agent) SecretEndpoints() (urls []string) {
 	return urls
 }
 
-// SecretName returns Secret. If it is not set and the provider requires a secret, SecretName
-// returns the provider's name.
+// SecretName returns the name of the agent's secret. Its default is the provider's name.
 func (a *Agent) SecretName() string {
 	if spec, err := a.Spec(); a.Secret == "" && err == nil && spec.NeedsSecret() {
 		return spec.Kind
@@ -446,7 +407,6 @@ func (a *Agent) SecretName() string {
 	return a.Secret
 }
 
-// Fallback returns the substrate of FallbackModel. If the agent has none, ok is false.
 func (a *Agent) Fallback() (s substrate.Spec, ok bool) {
 	if a.FallbackModel == "" {
 		return s, false
@@ -528,18 +488,17 @@ func modelParts(kind string) (required, optional argumentParts) {
 		return argumentParts{url: true}, argumentParts{}
 	case substrate.KindMCP:
 		return argumentParts{true, true}, argumentParts{}
-	case substrate.KindMock, substrate.KindWorker: // the model of a worker is empty, or redo=1
+	case substrate.KindMock, substrate.KindWorker:
 		return argumentParts{}, argumentParts{model: true}
 	}
 	return argumentParts{}, argumentParts{}
 }
 
-// DefaultAgent returns an agent with the given substrate and otherwise default settings. If no
-// agent can have the substrate, for example because it answers with a plan, ok is false.
+// DefaultAgent returns ok false if no agent can have the substrate.
 func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 	a.Provider = s.Kind
 	switch base, model, isModel := s.Model(); {
-	case isModel && s.Argument == model: // at its provider's own server
+	case isModel && s.Argument == model:
 		a.Model = model
 	case isModel:
 		a.BaseURL, a.Model = base, model
@@ -557,7 +516,7 @@ func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 func (a *Agent) Blob() []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // cannot happen for strings and numbers
+		panic(err)
 	}
 	return b
 }
@@ -570,20 +529,18 @@ func (a *Agent) TurnLimit() int {
 
 func (a *Agent) TimeLimit() time.Duration { return time.Duration(a.Timeout) * time.Second }
 
-// Origins of a Setting.
 const (
 	OriginSet     = "set"
 	OriginDefault = "default"
 )
 
-// Setting is the effective value of one member.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
-	Origin string `json:"origin"` // OriginSet or OriginDefault
+	Origin string `json:"origin"`
 }
 
-// Settings returns the effective settings of an agent of the tenant, except description and system.
+// Settings returns the effective settings of an agent, except description and system.
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var settings []Setting

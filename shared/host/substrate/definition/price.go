@@ -6,23 +6,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// HasCost reports whether the agent's turns are counted in budgets if its vacant belongs to tenant.
-// An empty tenant means the operator.
+// HasCost reports whether budgets apply to the agent's turns. An empty tenant means the operator.
 func (a *Agent) HasCost(tenant string) bool {
 	return a.UsesPriceTable(tenant) || a.Price != nil && !a.Price.IsFree()
 }
 
-// UsesPriceTable reports whether Prices needs the host's table of models. It does if the operator
-// pays for the models (see the package comment), unless an agent of the operator states its own
-// price.
 func (a *Agent) UsesPriceTable(tenant string) bool {
 	spec, err := a.Spec()
 	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "") && (tenant != "" || a.Price == nil)
 }
 
-// Prices returns the prices of Model and FallbackModel in a vacant of tenant. An empty tenant means
-// the operator. Prices reads t only if UsesPriceTable is true. If a model has no price, the field
-// of the error is model or fallback_model for a tenant's agent, and price for the operator's agent.
+// Prices returns the prices of Model and FallbackModel. An empty tenant means the operator.
 func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.Price, err error) {
 	spec, err := a.Spec()
 	if err != nil {

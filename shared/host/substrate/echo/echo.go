@@ -1,5 +1,5 @@
-// Package echo is the substrate that repeats the question, exactly like the default behaviour of
-// the reference implementation (PROTOCOL §6.1).
+// Package echo is the substrate that repeats the question, as the reference implementation does by
+// default (PROTOCOL §6.1).
 package echo
 
 import (
@@ -10,10 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Kind is the kind of this substrate in a substrate.Spec.
 const Kind = "echo"
 
-// Substrate answers `echo from <short id of the vacant>: <text>`.
 var Substrate substrate.Substrate = substrate.Func(func(_ context.Context, r substrate.Request) (string, error) {
 	return "echo from " + r.Vacant.Short() + ": " + r.Text(), nil
 })

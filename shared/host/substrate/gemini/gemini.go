@@ -1,8 +1,5 @@
-// Package gemini is the substrate for Google's Gemini models, at Google or on other servers with
-// the same API.
-//
-// A request contains only the model's name, the conversation, the owner's settings for the model
-// and the owner's secret. It contains no id, no envelope and no data from the host's environment.
+// Package gemini is the substrate for Google's Gemini models. A request contains only the model's
+// name, the conversation, the owner's settings for the model and the owner's secret.
 package gemini
 
 import (
@@ -33,7 +30,6 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// server is the substrate for one model on one server.
 type server struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -41,8 +37,7 @@ type server struct {
 	model     string
 }
 
-// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
-// model refuses to answer.
+// Infer implements substrate.Substrate.
 func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if r.Secret.IsZero() {
@@ -55,7 +50,6 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 	}
 }
 
-// request is the JSON body of a streamGenerateContent request.
 type request struct {
 	Contents          []content  `json:"contents"`
 	SystemInstruction *content   `json:"systemInstruction,omitempty"`
@@ -70,15 +64,14 @@ type content struct {
 	Parts []part `json:"parts"`
 }
 
-// part is a text, an image, a function call or its result.
 type part struct {
 	Text             string            `json:"text,omitempty"`
 	InlineData       *inlineData       `json:"inlineData,omitempty"`
 	Thought          bool              `json:"thought,omitempty"`
 	FunctionCall     *functionCall     `json:"functionCall,omitempty"`
 	FunctionResponse *functionResponse `json:"functionResponse,omitempty"`
-	// ThoughtSignature must be sent again with its call. Otherwise the model does not know why it
-	// made the call, and newer models reject the request.
+	// ThoughtSignature must be sent again with its call. Otherwise, newer models reject the
+	// request.
 	ThoughtSignature string `json:"thoughtSignature,omitempty"`
 }
 
@@ -170,7 +163,6 @@ func (s *server) buildBody(r *substrate.Request) any {
 	return body
 }
 
-// newThinkingConfig returns a model's setting for an effort, or nil if the agent sets no effort.
 func newThinkingConfig(model string, e substrate.Effort) *thinkingConfig {
 	switch {
 	case e == "":
@@ -201,7 +193,6 @@ func toParts(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 	return parts
 }
 
-// chunk contains the members of a stream event that answerReader reads.
 type chunk struct {
 	Candidates []struct {
 		Index        lax.Value[int]
@@ -218,7 +209,6 @@ type chunk struct {
 	}]
 }
 
-// answerPart is a part of the model's answer: a text, a thought or a function call.
 type answerPart struct {
 	Text         string
 	Thought      lax.Value[bool]
@@ -230,7 +220,6 @@ type answerPart struct {
 	ThoughtSignature lax.Value[string]
 }
 
-// answerReader parses the events of one answer.
 type answerReader struct{ remote.Ending }
 
 func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {

@@ -1,9 +1,7 @@
 // Package httpagent is the substrate for an agent at an HTTP endpoint. It sends the question with
-// POST as JSON and accepts an answer as JSON, plain text or server-sent events.
-//
-// A request contains only the members of the question. It contains no envelope, no key and no
-// header that the caller chose. (Package outbound adds X-Ray's trace id.) A secret is not sent, but
-// signs the request.
+// POST as JSON and accepts an answer as JSON, plain text or server-sent events. A request contains
+// no envelope, no key and no header that the caller chose. A secret is not sent, but signs the
+// request.
 package httpagent
 
 import (
@@ -34,7 +32,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// agent is the agent at one URL.
 type agent struct {
 	client *outbound.Client
 	url    string
@@ -50,7 +47,6 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 	}
 }
 
-// signatureHeader contains the signature of a request to an agent with a secret.
 const signatureHeader = "Vacancy-Signature"
 
 func sign(s substrate.Secret, now time.Time, body []byte) string {
@@ -62,21 +58,15 @@ func sign(s substrate.Secret, now time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// Infer sends {message, caller, vacant, context_id, files, history, id, deadline_ms} with POST. The
-// answer may be a JSON object with text, state and usage, a text/plain body, or a
-// text/event-stream, whose events are yielded as they arrive. The kind of an error is
-// SubstrateUnavailable for an unreachable endpoint, status 5xx or 408, an error event, or a stream
-// without done. It is SubstrateBusy for status 429, and SubstrateTooLarge if the answer is too
-// long. Otherwise, it is SubstrateMisconfigured. Errors contain the endpoint's answer as a
-// call.AgentError.
+// Infer implements substrate.Substrate.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		Ask(ctx, s.client.ForActor(outbound.VacantActor(q.Vacant, q.Chooser)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
 	}
 }
 
-// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer
-// like Infer. The secret signs the request.
+// Ask sends a question in the form of AppendQuestion to the agent at a URL, and yields its answer.
+// The secret signs the request.
 func Ask(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		reply, err := substrate.RetryConnectionRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
@@ -129,7 +119,7 @@ func readAnswer(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event,
 		mediaType, err := answerMediaType(reply)
 		switch {
 		case err != nil:
-			// body is the HeadReader of Ask. This read fills it, and Ask quotes its head in the error.
+			// This read fills the head of body, which Ask quotes in the error.
 			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
 			yield(nil, err)
 			return
@@ -189,11 +179,9 @@ func objectEvents(body []byte) ([]substrate.Event, error) {
 	return events, nil
 }
 
-// AppendQuestion appends the request body. files contains {name, media_type, data} with data in
-// base64, or {name, media_type, url} with a URL that the host has not read. history is the earlier
-// conversation if the vacant's agent has a memory. Otherwise, the caller sent the conversation.
-// Then the role of every turn is caller, and claimed is the speaker's role according to the caller.
-// deadline_ms is the time in milliseconds for which the host waits, if limited.
+// AppendQuestion appends the request body. The member history is the conversation that the vacant
+// remembers or that the caller sent. In the second case, the role of every turn is caller, and
+// claimed is the role that the caller claims.
 func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte {
 	b = append(b, `{"message":`...)
 	b = canon.AppendString(b, q.Text())
@@ -257,8 +245,8 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// answerMediaType returns the media type of a reply, or an error if the reply cannot be an answer.
-// If the reply has no media type, it returns "", because the body may be an object.
+// answerMediaType returns an error if the reply cannot be an answer. If the reply has no media
+// type, it returns "", because the body may be an object.
 func answerMediaType(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.StatusError(reply.StatusCode)
@@ -288,8 +276,8 @@ func textEvents(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// streamEvents yields the events of an answer. The server sends delta, thought and ask with
-// {"text"}, usage, and at the end done or error. Other events are ignored.
+// streamEvents yields the events of an answer: delta, thought, ask, usage, and at the end done or
+// error. It ignores other events.
 func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for e, err := range sse.Events(body, outbound.MaxStream) {
@@ -334,8 +322,7 @@ func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	}
 }
 
-// parseUsage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens
-// are both missing, ok is false.
+// parseUsage returns false if input and output tokens are both missing.
 func parseUsage(data []byte) (u substrate.Usage, ok bool) {
 	var decoded lax.Value[struct {
 		In     lax.Count `json:"input_tokens"`

@@ -9,7 +9,6 @@ import (
 	"strconv"
 )
 
-// Value contains a value, or the zero value of T if the JSON value has another type.
 type Value[T any] struct{ Value T }
 
 func (l *Value[T]) UnmarshalJSON(data []byte) error {
@@ -22,8 +21,7 @@ func (l *Value[T]) UnmarshalJSON(data []byte) error {
 
 const maxCount = 1 << 40
 
-// Count is a nonnegative number that may be absent. Its JSON form is a number or a string, such as
-// 10, 10.0 or "10".
+// Count is an optional nonnegative number. Its JSON form is a number or a string.
 type Count struct {
 	value   int
 	present bool
@@ -41,7 +39,6 @@ func (c Count) Int() int { return c.value }
 
 func (c Count) IsGiven() bool { return c.present }
 
-// Assign sets target to the number, if it is given.
 func (c Count) Assign(target *int) {
 	if c.present {
 		*target = c.value

@@ -9,9 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// inlineTextFiles moves the text files of callers into the text of their turns. Images remain
-// files. The content of a file is one line of JSON, so it cannot imitate the text that follows the
-// file.
+// inlineTextFiles moves the text files of callers into the text of their turns. The content of a
+// file is one line of JSON, so it cannot imitate the text that follows the file.
 func inlineTextFiles(turns []substrate.Turn) []substrate.Turn {
 	for i, t := range turns {
 		isText := func(f substrate.File) bool { return f.IsText() }

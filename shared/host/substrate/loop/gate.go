@@ -10,28 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// vaultFolder is the only folder of the workspace to which a read-only agent may write.
+// vaultFolder is the only folder to which a read-only agent may write.
 const vaultFolder = ".vault"
 
-// shellTool and the keys of pathArguments are tool names that agents' files use. pathArguments maps
-// a tool to the name of the argument that contains the path of the written file.
+// shellTool and the keys of pathArguments are tool names in agents' files.
 const shellTool = "Bash"
 
 var pathArguments = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
-// refusal explains why an agent may not use a tool.
 type refusal struct {
-	modelMessage string // explanation for the model
-	ownerReason  string // explanation for the agent's owner
-	remedy       string // setting that permits the tool
+	modelMessage string
+	ownerReason  string
+	remedy       string
 }
 
-// findRefusal returns the reason why the agent may not use a tool, or nil if it may. tool is nil if
-// no tool has the name. arguments is nil if the arguments are not an object. AllowedFor, which has
-// no arguments yet, passes the result of vaultArguments.
-//
-// A disallowed tool is refused even if it is also allowed. Mode read-only refuses the shell, tools
-// that write, and writes to files outside the vault.
 func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
 	newReadOnlyRefusal := func(format string, args ...any) *refusal {
 		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
@@ -60,7 +52,7 @@ func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[str
 }
 
 func vaultArguments(tool string) map[string]json.RawMessage {
-	// Every agent that may use a file tool at all may use it with a file in the vault.
+	// An agent that may use a file tool may always use it for a file in the vault.
 	argument, ok := pathArguments[tool]
 	if !ok {
 		return nil
@@ -68,8 +60,8 @@ func vaultArguments(tool string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vaultFolder + `"`)}
 }
 
-// matchesEntry reports whether entry, an element of DisallowedTools, names a tool. The name may
-// lack the suffix that MakeNamesUnique added to the tool's name.
+// matchesEntry also accepts an entry without the suffix that MakeNamesUnique added to the tool's
+// name.
 func matchesEntry(entry, name string) bool {
 	if entry == name {
 		return true

@@ -9,9 +9,6 @@ import (
 
 const codeFence = "```"
 
-// extractJSON returns the JSON document in a model's answer. Models may write their thoughts before
-// it, in <think>…</think>, and a code fence around it. If the answer contains any other text, ok is
-// false.
 func extractJSON(text string) (document string, ok bool) {
 	if json.Valid([]byte(text)) {
 		return text, true
@@ -23,7 +20,7 @@ func extractJSON(text string) (document string, ok bool) {
 		}
 	}
 	if block, isFenced := strings.CutPrefix(text, codeFence); isFenced {
-		_, block, _ = strings.Cut(block, "\n") // skip the language
+		_, block, _ = strings.Cut(block, "\n")
 		if block, isFenced = strings.CutSuffix(block, codeFence); isFenced {
 			text = trimBlank(block)
 		}

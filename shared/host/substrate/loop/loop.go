@@ -1,9 +1,6 @@
 // Package loop lets a model answer according to its agent's definition. It asks the model turn by
-// turn. Between two turns, it runs the tools that the model has called.
-//
-// A tool runs only if the gate permits it, regardless of the form of the call. Only the model gets
-// a tool's result or the reason for a refusal. A turn is repeated only if the caller has not
-// received any part of it.
+// turn. Between two turns, it runs the tools that the model has called and that findRefusal
+// permits. A turn is not repeated after the caller has received a part of it.
 package loop
 
 import (
@@ -36,35 +33,30 @@ import (
 )
 
 const (
-	maxConcurrentTools = 8               // maximum number of concurrent tool calls
-	maxResult          = 64 << 10        // bytes of a tool's result
-	maxAddedBytes      = 4 << 20         // bytes of the conversation between the model and its tools
-	maxRetryAfter      = 5 * time.Second // longest Retry-After for which the loop waits
+	maxConcurrentTools = 8
+	maxResult          = 64 << 10 // bytes
+	maxAddedBytes      = 4 << 20  // bytes
+	maxRetryAfter      = 5 * time.Second
 	// tokenOverhead is an upper bound for the tokens that a provider adds to a request.
 	tokenOverhead = 1024
-	// imageTokens is an upper bound for the tokens of an image of any size. OpenAI's smallest models
-	// count the most: 2,833 tokens for an image and 5,667 tokens for each of at most 8 tiles.
+	// imageTokens is an upper bound for an image. OpenAI's smallest models count the most: 2,833
+	// tokens for an image and 5,667 tokens for each of at most 8 tiles.
 	imageTokens = 48 << 10
 )
 
 type Tool struct {
 	substrate.Tool
-	// Writes means that the tool changes data outside the conversation. Spends means that a call of
-	// the tool may cost money.
+	// Writes means that the tool changes data. Spends means that a call may cost money.
 	Writes, Spends bool
-	// OnRefusal is called with the reason when the gate has refused a call of the tool. It may be
-	// nil.
+	// OnRefusal may be nil.
 	OnRefusal func(ctx context.Context, arguments json.RawMessage, reason string)
-	// Run runs the tool. The arguments are a JSON object. If Run returns an error, the model
-	// gets the text of the error (problem.AsError).
+	// Run gets a JSON object. The model gets the text of an error.
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
-// maxName limits a tool's name in bytes.
 const maxName = 64
 
 func SanitizeName(name string) string {
-	// Models accept only these characters.
 	name = strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
@@ -74,16 +66,12 @@ func SanitizeName(name string) string {
 	return name[:min(len(name), maxName)]
 }
 
-// suffixSize is the length of the suffix that distinguishes equal names, which is "_" and hex
-// digits of a hash.
 const suffixSize = 1 + 8
 
-// MakeNamesUnique replaces the complete names of tools with the names that models see
-// (SanitizeName). If several complete names give the same sanitized name, each tool gets a distinct
-// suffix, except the tool whose complete name equals the sanitized name. Names do not depend on the
-// order of the tools, so they are equal in all processes.
+// MakeNamesUnique replaces the names of tools with the names that models see. The result does not
+// depend on the order of the tools, so it is equal in all processes.
 func MakeNamesUnique(tools []Tool) {
-	fullNames := map[string]map[string]bool{} // complete names by sanitized name
+	fullNames := map[string]map[string]bool{} // keyed by sanitized name
 	for _, t := range tools {
 		name := SanitizeName(t.Name)
 		if fullNames[name] == nil {
@@ -102,7 +90,6 @@ func MakeNamesUnique(tools []Tool) {
 	}
 }
 
-// Offer contains the tools that an agent may use in a call, and the tools that are left out.
 type Offer struct {
 	Tools        []Tool
 	OmittedTools call.OmittedTools
@@ -113,8 +100,6 @@ func (o *Offer) Join(other Offer) {
 	o.OmittedTools.AddAll(other.OmittedTools)
 }
 
-// AllowedFor returns the tools that an agent may use. It leaves out tools that the gate refuses,
-// and all but the first of several tools with the same name.
 func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	allowed := Offer{OmittedTools: o.OmittedTools}
 	allowed.OmittedTools.Tools = slices.Clone(o.OmittedTools.Tools)
@@ -132,25 +117,21 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	return allowed
 }
 
-// Servers opens sessions with the MCP servers of a vacant's agent for one call, and returns the
-// tools of the servers. done closes the sessions.
+// Servers opens sessions with the MCP servers of a vacant's agent. done closes the sessions.
 type Servers func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer Offer, done func(), err error)
 
-// Config configures an agent. Fallback, Spending and Wait may be nil.
 type Config struct {
 	Agent definition.Agent
 	Model substrate.Substrate
 	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
 	// once more.
 	Fallback substrate.Substrate
-	// NoRetry means that the substrate in Model is not a model but, for example, an HTTP agent. It
-	// is asked only once per turn, because it may have side effects, and gets the caller's files
-	// unchanged.
+	// NoRetry prevents a second request, because Model may be an HTTP agent with side effects. The
+	// agent gets the caller's files unchanged.
 	NoRetry bool
 	Offer   Offer
 	// Secret is sent to Model and Fallback, but not to tools.
-	Secret substrate.Secret
-	// Spending reserves and settles the cost of turns. If the models are free, it is nil.
+	Secret   substrate.Secret
 	Spending *spend.Call
 	Wait     func(ctx context.Context, d time.Duration) error
 }
@@ -164,10 +145,8 @@ func New(c Config) substrate.Substrate {
 
 type loop struct{ Config }
 
-// Infer answers r. The emitted text consists of the model's texts of all turns, and the usage is
-// the sum of all turns. While the answer arrives, and at its end if it is incomplete, the usage
-// includes an estimate of the tokens that no model has reported. The usage of a complete answer
-// contains only reported tokens.
+// Infer implements substrate.Substrate. The usage of an incomplete answer includes an estimate of
+// the tokens that no model has reported.
 func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.TimeLimit(); limit > 0 {
@@ -214,9 +193,7 @@ func (l *loop) applySettings(r *substrate.Request) {
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
-// RunTurn runs one turn for a loop in another process, with c.Model or, if fallback is true, with
-// c.Fallback. It settles the cost of the turn before the last event. It neither repeats the turn
-// nor checks the text, because the other process does both.
+// RunTurn runs one turn for a loop in another process, which repeats turns.
 func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
@@ -239,30 +216,25 @@ func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) 
 	}
 }
 
-// run answers one request.
 type run struct {
 	*loop
 	request         substrate.Request
 	yield           func(substrate.Event, error) bool
-	consumerStopped bool // whether the consumer has stopped reading
-	addedBytes      int  // bytes that were added to the conversation
-	hasText         bool // whether text was emitted
-	needsBlankLine  bool // whether a blank line must precede the next text, which belongs to another turn
-	// skipsChecks means that a JSON text is emitted as it arrives and that usage is not estimated,
-	// because another process checks the text and estimates the usage.
+	consumerStopped bool
+	addedBytes      int
+	hasText         bool
+	needsBlankLine  bool
+	// skipsChecks is set if another process checks the text and estimates the usage.
 	skipsChecks  bool
-	usage        substrate.Usage // usage that the models reported
-	lastReported substrate.Usage // last usage that was emitted
-	// uncountedSent and uncountedReceived count the bytes that no usage report covers: the texts of
-	// requests in turns without a report, and the model's output since the last report.
+	usage        substrate.Usage
+	lastReported substrate.Usage
+	// bytes that no usage report covers
 	uncountedSent, uncountedReceived int
 
-	// The provider has counted the first countedSize bytes of the conversation as countedTokens
-	// tokens.
+	// The provider counted the first countedSize bytes as countedTokens tokens.
 	countedTokens, countedSize int
 }
 
-// errConsumerStopped ends a run whose consumer has stopped reading.
 var errConsumerStopped = errors.New("the client has stopped reading the answer")
 
 func (r *run) emit(e substrate.Event) error {
@@ -329,7 +301,6 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 	}
 }
 
-// askTool is the tool with which a model asks its caller a question.
 var askTool = substrate.Tool{
 	Name: "ask_user", Description: "Asks the user a question and waits for the answer. Use it only if you cannot go on without the answer.",
 	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"what to ask"}},"required":["question"],"additionalProperties":false}`),
@@ -345,14 +316,11 @@ func (r *run) findQuestion(a *substrate.Answer) string {
 	return ""
 }
 
-// requestTurn requests the next turn from the model. If the model reports before its first event
-// that it is overloaded or unavailable, requestTurn retries once, with the fallback if there is
-// one. It does not retry if NoRetry is set. It also does not retry if the model's server cannot be
-// reached, because the adapter has already retried and the fallback is on the same server.
+// requestTurn retries once, with the fallback if there is one. It does not retry if the server
+// cannot be reached, because the adapter has already retried.
 func (r *run) requestTurn(ctx context.Context) (substrate.Answer, error) {
 	a, started, err := r.askModel(ctx, r.Model, false)
 	var agentErr *call.AgentError
-	// These errors may be temporary, or another model may not have them.
 	isTemporary := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
 	if err == nil || started || r.consumerStopped || r.NoRetry || !isTemporary || !errors.As(err, &agentErr) || ctx.Err() != nil {
 		return a, err
@@ -383,7 +351,7 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 	if err := r.reportUsage(r.estimateUsage()); err != nil {
 		return a, false, err
 	}
-	var headerSent atomic.Bool // whether the header of an HTTP request was written
+	var headerSent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { headerSent.Store(true) }})
 	var turnUsage *substrate.Usage
 	isFinished := false
@@ -393,7 +361,7 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 			turnErr = nil
 		}
 		r.settleTurn(turnUsage, size, headerSent.Load() || started, turnErr)
-		if turnErr != nil && !started { // the turn is repeated, or the call fails
+		if turnErr != nil && !started {
 			r.usage.UnreportedTurns, r.uncountedSent, r.uncountedReceived = usageBefore.UnreportedTurns, sentBefore, receivedBefore
 		}
 	}()
@@ -403,9 +371,8 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 				yield(nil, err)
 				return
 			}
-			// The model may run in another process (RunTurn). That process reports the cost of the
-			// turn before the model answers, with UnreportedTurns set, and reports zero tokens if
-			// the model does not answer. Such a usage does not start the answer.
+			// A process that runs RunTurn reports the cost before the model answers. This report is
+			// not the start of the answer.
 			u, isUsage := e.(substrate.Usage)
 			started = started || !isUsage || u.UnreportedTurns == 0 && u.InputTokens+u.OutputTokens > 0
 			if e == substrate.Event(substrate.FinishLength) && r.usage.MaxTokens > 0 {
@@ -424,8 +391,7 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 			case substrate.Question:
 				err = r.emit(e)
 			case substrate.ToolCall:
-				// Adapters emit tool calls last, so a usage that was reported earlier includes
-				// them.
+				// Adapters emit tool calls last, so an earlier usage report includes them.
 				if turnUsage == nil || turnUsage.UnreportedTurns > 0 {
 					r.uncountedReceived += len(e.Name) + len(e.Arguments)
 				}
@@ -433,7 +399,6 @@ func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback 
 				usageBefore.ToolCalls++
 				err = r.emit(e)
 			case substrate.Text:
-				// A JSON text is emitted only after it has been checked.
 				if r.request.JSON && !r.skipsChecks {
 					r.uncountedReceived += len(e)
 				} else {
@@ -512,7 +477,7 @@ func (r *run) runTools(ctx context.Context, a *substrate.Answer) error {
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	i, name := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name }), SanitizeName(c.Name)
 	if i < 0 {
-		name = r.redact(name, maxName) // a model may put anything into the name of a tool that does not exist
+		name = r.redact(name, maxName) // the model may have put a secret into the name
 	}
 	recordEnd, isRefused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
@@ -552,8 +517,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		return "", problem.New(problem.Forbidden, "%s", denial.modelMessage)
 	}
 	switch {
-	// The model did not end for a known reason, so the call may be incomplete and must not have
-	// side effects.
+	// The call may be incomplete and must not have side effects.
 	case !isComplete && tool != nil && (tool.Writes || tool.Spends):
 		isRefused = true
 		return "", problem.New(problem.Forbidden, "tool %.80q did not run: your answer ended for an unknown reason, so the call may be incomplete; call the tool again", c.Name)
@@ -566,11 +530,10 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 }
 
 func (r *run) logText(text string) string {
-	// The log stores texts without anything that looks like a secret.
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""
 	}
-	// The log gets one byte more than it stores, so that it recognizes a longer text as truncated.
+	// One more byte marks a longer text as truncated.
 	return r.redact(text, call.MaxToolTextBytes+1)
 }
 

@@ -12,17 +12,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// settleTimeout limits the commit that settles a call's cost. If the call's context has ended, the
-// limit is lateTimeout, which is less than the time that remains for storing the answer
-// (call.DefaultReplyMargin).
+// lateTimeout applies after the call's context has ended. It must be shorter than
+// call.DefaultReplyMargin, the time that remains for storing the answer.
 const (
 	settleTimeout = 3 * time.Second
 	lateTimeout   = 500 * time.Millisecond
 )
 
-// reserveTurn reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the
-// budgets cover. For each byte that the provider has not counted yet, it reserves one token. size
-// is the size of the conversation in bytes.
+// reserveTurn reserves the maximum cost of a turn, and limits q.MaxTokens to the tokens that the
+// budgets cover. It counts each new byte as one token.
 func (r *run) reserveTurn(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
 	if r.Spending == nil {
 		return 0, nil
@@ -43,9 +41,8 @@ func (r *run) recordTokenLimit(ctx context.Context, n int) {
 	call.RecordReducedMaxTokens(ctx, n)
 }
 
-// settleTurn sets the cost of a turn. A turn is free if it was not sent or if the server refused it
-// with an HTTP status. A turn that failed later or has no usage costs its reservation, because its
-// usage is not completely known.
+// settleTurn sets the cost of a turn. A turn is free if it was not sent or if the server refused
+// it. A turn that failed later or has no usage costs its reservation.
 func (r *run) settleTurn(u *substrate.Usage, size int, wasSent bool, err error) {
 	if r.Spending == nil {
 		return
@@ -68,8 +65,7 @@ func (r *run) endSpending(ctx context.Context) {
 		return
 	}
 	timeout := settleTimeout
-	// The context may have ended, for example during a tool call, but the unused reservation must
-	// still be refunded.
+	// The context may have ended, but the unused reservation must still be refunded.
 	if ctx.Err() != nil {
 		timeout = lateTimeout
 		ctx = context.WithoutCancel(ctx)

@@ -1,9 +1,7 @@
 // Package mcp connects to MCP servers. Agents use their tools (Servers), and a single tool can
-// answer as a substrate (Kinds).
-//
-// Each request is sent on behalf of the vacant, so the vacant's guard may refuse it. A server gets
-// only the text of the model or the caller, and no id, envelope or key. A server's answer is passed
-// to the model as text.
+// answer as a substrate (Kinds). Each request is sent on behalf of the vacant, so the vacant's
+// guard may refuse it. A server gets only the text of the model or the caller, and no id, envelope
+// or key.
 package mcp
 
 import (
@@ -42,14 +40,12 @@ const (
 )
 
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
-// their tools, named mcp__SERVER__TOOL. closeSessions ends the sessions. If a required server is
-// unreachable or forbidden, the error is of a kind from substrate.ConvertRequestError or
-// KindOfStatus. The tools of an optional server that fails are left out, and so are tools that
-// models do not accept.
+// their tools, named mcp__SERVER__TOOL. It fails only if a required server fails. Other failures
+// are reported as omitted tools.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, chooser outbound.URLChooser, servers []definition.Server) (offer loop.Offer, closeSessions func(), err error) {
-		// offers has one element for each server. The tools in offers have their complete names.
+		// The tools in offers have their complete names.
 		offers := make([]loop.Offer, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
@@ -97,10 +93,9 @@ func Servers(client *outbound.Client) loop.Servers {
 	}
 }
 
-// openAndList opens a session with a server and lists its tools. The session ends with ctx. An
-// optional server must answer within maxListTime, and within a third of the time that remains in
-// ctx, because the model needs the rest. openAndList stops early if groupCtx ends, for example
-// because another server has failed.
+// openAndList opens a session with a server and lists its tools. An optional server must answer
+// within a third of the remaining time, because the model needs the rest. groupCtx ends if another
+// server fails.
 func openAndList(ctx, groupCtx context.Context, client *outbound.Client, actor outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
 	limit := maxListTime
 	if deadline, ok := ctx.Deadline(); ok {
@@ -143,7 +138,6 @@ func unreadTools(server, reason string) call.OmittedTool {
 	return call.OmittedTool{Name: loop.SanitizeName(fullToolName(server, "")) + "*", Reason: "the remaining tools of the server were not read: " + reason, Remedy: "a shorter list at the server"}
 }
 
-// session is a session with a server, and the failures of its requests.
 type session struct {
 	*sdk.ClientSession
 	failures *failureRecorder
@@ -184,11 +178,10 @@ func openSession(ctx context.Context, client *outbound.Client, actor outbound.Ac
 	}
 }
 
-// maxCloseTime limits the time for which a call waits while a session is closed.
 const maxCloseTime = 200 * time.Millisecond
 
-// closeInTime closes the session. It waits until the server is notified, but at most maxCloseTime,
-// because a host on AWS Lambda does not run after the call has ended.
+// closeInTime waits until the server is notified, because a host on AWS Lambda does not run after
+// the call has ended. It waits at most maxCloseTime.
 func (s *session) closeInTime() {
 	closed := make(chan struct{})
 	go func() {
@@ -202,8 +195,7 @@ func (s *session) closeInTime() {
 }
 
 // failureRecorder is an http.RoundTripper that stores failures, because the library drops their
-// details. It stores the first transport error, and the last response to a POST with a status of
-// 400 or more.
+// details.
 type failureRecorder struct {
 	next http.RoundTripper
 
@@ -255,8 +247,8 @@ func (r *failureRecorder) convertError(ctx context.Context, err error) error {
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// readTools returns the tools of a server with their complete names. A tool with an invalid schema
-// is left out. If the list repeats a cursor or is too long, the rest of the list is left out.
+// readTools returns the tools of a server with their complete names. It leaves out tools with
+// invalid schemas.
 func (s *session) readTools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
 	seenCursors := map[string]bool{"": true}
 	for params := (&sdk.ListToolsParams{}); ; {
@@ -300,8 +292,6 @@ func (s *session) readTools(ctx context.Context, server string, schemas *schemaC
 	}
 }
 
-// runTool calls a tool and returns its text. If the tool reports an error, the text is the message
-// of the returned error.
 func (s *session) runTool(ctx context.Context, tool string, arguments any) (string, error) {
 	result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
@@ -349,9 +339,8 @@ func resultText(r *sdk.CallToolResult) string {
 	return strings.Join(parts, "\n")
 }
 
-// Kinds returns the kind mcp:URL#TOOL. A substrate of this kind calls the tool with the arguments
-// system_prompt, user_prompt, tools and metadata, like the reference implementation. If a server
-// does not support sessions, it gets the call without a session.
+// Kinds returns the kind mcp:URL#TOOL. If a server does not support sessions, it gets the call
+// without a session.
 func Kinds(client *outbound.Client) substrate.Kinds {
 	return substrate.Kinds{substrate.KindMCP: func(argument string) (substrate.Substrate, error) {
 		if err := substrate.CheckMCP(argument); err != nil {
@@ -362,7 +351,6 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	}}
 }
 
-// toolSubstrate is a substrate that answers with one tool of a server.
 type toolSubstrate struct {
 	client    *outbound.Client
 	url, tool string

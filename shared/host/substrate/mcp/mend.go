@@ -17,9 +17,8 @@ import (
 )
 
 // sentRequest is a request that the library has sent. The library rejects a complete response if a
-// part of it is invalid. Therefore, repairResponse removes or replaces invalid messages, tools and
-// parts of a result before the library reads them. It also replaces the id of a response with the
-// request's id.
+// part of it is invalid. Therefore, repairResponse removes or replaces invalid parts before the
+// library reads them.
 type sentRequest struct {
 	ID     json.RawMessage
 	Method string
@@ -58,7 +57,6 @@ func (q sentRequest) repairResponse(reply *http.Response) {
 	reply.Body = repairedBody{r, body}
 }
 
-// repairedBody is the body of a repaired response. Close also closes the original body.
 type repairedBody struct {
 	*io.PipeReader
 	original io.Closer
@@ -90,9 +88,8 @@ func (q sentRequest) copyEvents(w io.Writer, body io.Reader) error {
 	return nil
 }
 
-// repairMessage returns the repaired message of the server in one line, or nil if the message has
-// no method, error or result. Data that is not JSON is returned unchanged, because it may be
-// truncated.
+// repairMessage returns the repaired message in one line, or nil if the message is empty. Data that
+// is not JSON is returned unchanged, because it may be truncated.
 func (q sentRequest) repairMessage(data []byte) []byte {
 	var m struct{ Method, Result, Error json.RawMessage }
 	if json.Unmarshal(data, &m) != nil {
@@ -161,8 +158,8 @@ func repairList(raw json.RawMessage, member string, target any, repair func(json
 	return repairMembers(encodeJSON(members), target)
 }
 
-// repairMembers removes the members that prevent an object from being decoded into target. If the
-// rest cannot be decoded either, repairMembers returns nil.
+// repairMembers removes the members that prevent an object from being decoded into target. It
+// returns nil if the rest cannot be decoded either.
 func repairMembers(raw json.RawMessage, target any) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, target) == nil {

@@ -23,14 +23,13 @@ import (
 // number of times.
 const maxNodes = 2000
 
-// maxCacheSize limits the total size of the schemas in a schemaCache in bytes.
 const maxCacheSize = 4 << 20
 
-// schemaCache caches results of convertSchema, because the tools of a server are listed for each
-// call and converting a schema takes a millisecond. It is safe for concurrent use.
+// schemaCache caches results of convertSchema, because the tools are listed for each call. It is
+// safe for concurrent use.
 type schemaCache struct {
 	mu      sync.Mutex
-	entries map[[sha256.Size]byte]convertedSchema // key: hash of the server's schema
+	entries map[[sha256.Size]byte]convertedSchema // keyed by the hash of the server's schema
 	size    int
 }
 
@@ -68,8 +67,7 @@ func (c *schemaCache) convert(document any) (json.RawMessage, error) {
 }
 
 // convertSchema converts the schema of a tool's arguments to a form that all providers accept.
-// Providers reject a complete request if the schema of one tool is invalid or does not describe an
-// object. References are replaced with their targets unless the targets are recursive or large.
+// Providers reject a complete request if the schema of one tool is invalid.
 func convertSchema(document any) (json.RawMessage, error) {
 	root, ok := document.(map[string]any)
 	if !ok {
@@ -120,8 +118,8 @@ func encodeSchema(r *schemaConverter) (json.RawMessage, error) {
 	return schema, err
 }
 
-// metaSchema contains the rules of JSON Schema's meta-schema (draft 2020-12) for the members of one
-// schema, and additional requirements of providers.
+// metaSchema contains the rules of JSON Schema (draft 2020-12) and additional requirements of
+// providers.
 var metaSchema = func() *jsonschema.Resolved {
 	const meta = `{
 		"type": ["object", "boolean"],
@@ -156,8 +154,6 @@ var metaSchema = func() *jsonschema.Resolved {
 	return resolved
 }()
 
-// schemaMembers, listMembers and mapMembers name the members whose values are a schema, a list of
-// schemas and a map of schemas, respectively.
 var (
 	schemaMembers = []string{"items", "contains", "additionalItems", "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "propertyNames", "not", "if", "then", "else"}
 	listMembers   = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
@@ -168,18 +164,16 @@ var (
 	annotationMembers = []string{"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
 
-// errCannotInline means that the references of a schema cannot be replaced with their targets.
 var errCannotInline = errors.New("a reference cannot be replaced with its target")
 
-// schemaConverter converts a tool's schema with all schemas in it.
 type schemaConverter struct {
 	root       map[string]any
-	inlineRefs bool // whether references are replaced
+	inlineRefs bool
 	nodeCount  int
 }
 
-// convert returns a copy of a schema in a form that providers accept. It removes null members and
-// invalid patterns. openRefs contains the references that are being replaced.
+// convert returns a copy of a schema in a form that providers accept. openRefs contains the
+// references that are being replaced.
 func (r *schemaConverter) convert(node any, path string, openRefs []string) (any, error) {
 	if r.nodeCount++; r.nodeCount > maxNodes {
 		if r.inlineRefs {
@@ -204,8 +198,8 @@ func (r *schemaConverter) convert(node any, path string, openRefs []string) (any
 	if err := checkMembers(s, path); err != nil {
 		return nil, err
 	}
-	// The pattern may use ECMAScript syntax that Go does not support. It is not needed, because the
-	// server checks its arguments.
+	// The pattern may use ECMAScript syntax that Go does not support. The server checks its
+	// arguments.
 	if pattern, ok := s["pattern"].(string); ok && !isRegexp(pattern) {
 		delete(s, "pattern")
 	}
@@ -305,7 +299,6 @@ func (r *schemaConverter) resolveRef(ref string) (part any, ok bool) {
 	return part, part != nil
 }
 
-// mergeSiblings returns the target of a reference together with the members next to the reference.
 func mergeSiblings(target any, siblings map[string]any) (any, error) {
 	object, ok := target.(map[string]any)
 	if len(siblings) == 0 {

@@ -31,7 +31,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-// Kinds returns the kind mock. Its argument may be the name of a model.
 func Kinds() substrate.Kinds {
 	return substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return mock{}, nil }}
 }
@@ -91,13 +90,11 @@ func scriptLines(system string, turn int) []string {
 	return lines
 }
 
-// scriptState contains the values to which a script refers, and the number of its calls.
 type scriptState struct {
 	input, result string
 	callCount     int
 }
 
-// runLine returns the event of a line of the script, or nil for a wait or an empty text.
 func (s *scriptState) runLine(ctx context.Context, line string) (substrate.Event, error) {
 	command, argument, _ := strings.Cut(line, ":")
 	argument = strings.TrimSpace(argument)
@@ -145,7 +142,6 @@ var failureKinds = map[string]problem.Kind{
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
-// failureStatuses maps failures to the HTTP statuses that a real server would return.
 var failureStatuses = map[problem.Kind]int{
 	problem.SubstrateBusy: http.StatusTooManyRequests, problem.SubstrateUnavailable: http.StatusServiceUnavailable,
 	problem.SubstrateRefused: http.StatusOK, problem.SubstrateMisconfigured: http.StatusBadRequest,

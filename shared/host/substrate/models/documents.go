@@ -9,8 +9,8 @@ import (
 
 const partition = "models"
 
-// CurrentDocs contains the current table of models. VersionDocs contains all versions that the
-// operator has set, because the rows of calls refer to them.
+// VersionDocs contains all versions that the operator has set, because the rows of calls refer to
+// them.
 var (
 	CurrentDocs = store.DocKind[Table]{
 		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.VerifyParse},

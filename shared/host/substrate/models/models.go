@@ -1,7 +1,6 @@
-// Package models contains the prices and tiers of providers' models.
-//
-// The table of models is versioned. Version 1 is built in, and the operator sets later versions.
-// Rows of calls contain the version that determined their price, so old versions are never deleted.
+// Package models contains the prices and tiers of providers' models. The table of models is
+// versioned. Version 1 is built in. Rows of calls contain the version that determined their price,
+// so old versions are never deleted.
 package models
 
 import (
@@ -26,11 +25,10 @@ const (
 	maxTokens = 1 << 31             // tokens of a turn, so that Cost does not overflow
 )
 
-// MaxBudget limits every budget.
 const MaxBudget = 1_000_000 * money.Dollar
 
-// Price is the price of a million tokens. CachedPrice is the price of input tokens that the
-// provider reads from its cache.
+// Price is the price of a million tokens. CachedPrice applies to input tokens that the provider
+// reads from its cache.
 type Price struct {
 	InputPrice  money.Amount `json:"input"`
 	OutputPrice money.Amount `json:"output"`
@@ -59,8 +57,7 @@ func (p Price) Check() error {
 	return nil
 }
 
-// priceDocument contains the JSON members of a price in micro-dollars per million tokens. The
-// default of cached is the value of input.
+// priceDocument is the JSON form of a Price. The default of CachedPrice is InputPrice.
 type priceDocument struct {
 	InputPrice  money.Amount  `json:"input" canon:"required"`
 	OutputPrice money.Amount  `json:"output" canon:"required"`
@@ -88,7 +85,6 @@ func (p Price) String() string {
 	return p.InputPrice.String() + "/" + p.OutputPrice.String() + "/" + p.CachedPrice.String()
 }
 
-// Tier is the capability class of a model within its provider.
 type Tier string
 
 const (
@@ -99,13 +95,11 @@ const (
 
 func (t Tier) IsValid() bool { return t == High || t == Medium || t == Low }
 
-// Model is a provider's model. Its price also applies to versions that the table does not list if
-// the provider documents the same price for them (see priceFamily).
 type Model struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
 	Price
-	Tier Tier `json:"tier,omitempty"` // may be empty
+	Tier Tier `json:"tier,omitempty"`
 }
 
 // Table is a version of the table of models, ordered by provider and name.
@@ -114,9 +108,8 @@ type Table struct {
 	Models  []Model `json:"models"`
 }
 
-// Find returns the entry for a substrate's model. It prefers the entry with the same name to an
-// entry of the same family. If no entry matches, ok is false, because the price of another version
-// might be too low for a budget.
+// Find returns the entry for a substrate's model, preferably with the same name. If no entry
+// matches, ok is false, because the price of another version might be too low for a budget.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, candidate := range t.Models {
@@ -131,12 +124,11 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	return m, ok
 }
 
-// priceFamily returns a common name for the versions of a provider's model if the provider
-// documents the same price for them.
+// priceFamily returns a common name for the versions of a model with the same documented price.
 func priceFamily(provider, name string) string {
 	name = strings.ToLower(name)
 	switch provider {
-	// Names contain the version, for example claude-haiku-4-5-20251001.
+	// for example claude-haiku-4-5-20251001
 	case substrate.KindAnthropic:
 		return anthropicDate.ReplaceAllString(name, "")
 	case substrate.KindBedrock: // an inference profile has the price of its model
@@ -155,9 +147,7 @@ var (
 	geminiVersion = regexp.MustCompile(`-0[0-9]{2}$`)
 )
 
-// undatedNames maps dated models to the model without a date if their provider documents the same
-// price. Other dated models have different prices, for example gpt-4o-2024-05-13 and
-// mistral-large-2411.
+// undatedNames lacks dated models with another price, for example gpt-4o-2024-05-13.
 var undatedNames = map[string]string{
 	"gpt-4.1-2025-04-14":      "gpt-4.1",
 	"gpt-4.1-mini-2025-04-14": "gpt-4.1-mini",
@@ -181,14 +171,12 @@ func (t *Table) FindByTier(provider string, tier Tier) (m Model, ok bool) {
 	return t.Models[i], true
 }
 
-// TableDocument is the JSON form that Parse accepts.
 type TableDocument struct {
 	Version json.RawMessage `json:"version" canon:"null"`
 	Models  []row           `json:"models"`
 }
 
-// Parse parses {"models": [{"provider", "model", "input", "output", "cached", "tier"}]} with prices
-// in micro-dollars per million tokens. It ignores the member version, because the host assigns
+// Parse parses the JSON form of a table. It ignores the member version, because the host assigns
 // versions.
 func Parse(data []byte) (t Table, err error) {
 	var body TableDocument
@@ -225,10 +213,8 @@ func Parse(data []byte) (t Table, err error) {
 	return t, nil
 }
 
-// MaxTable limits the JSON form of a table in bytes.
 const MaxTable = 256 << 10
 
-// row is the JSON form of a model.
 type row struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
@@ -253,13 +239,13 @@ func (r *row) toModel() (m Model, err error) {
 func (t *Table) Blob() []byte {
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // cannot happen for strings and numbers
+		panic(err)
 	}
 	return b
 }
 
-// BuiltinTable returns the built-in table, which contains the providers' list prices of November
-// 2026 without surcharges for long contexts or Regions.
+// BuiltinTable returns the providers' list prices of November 2026 without surcharges for long
+// contexts or Regions.
 func BuiltinTable() Table {
 	// Prices are in thousandths of a dollar.
 	newModel := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {

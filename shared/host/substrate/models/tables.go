@@ -20,7 +20,7 @@ type Tables struct {
 
 	mu      sync.Mutex
 	cached  Table
-	expires time.Time // when Current must read the table again
+	expires time.Time
 }
 
 func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {

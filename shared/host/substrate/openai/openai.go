@@ -1,9 +1,6 @@
 // Package openai is the substrate for models with OpenAI's chat completions API: at OpenAI, at
-// Mistral, and on self-hosted servers such as Ollama, llama.cpp or vLLM.
-//
-// A request contains only the model's name, the conversation, the owner's settings for the model
-// and the owner's secret, if there is one. It contains no id, no envelope and no data from the
-// host's environment.
+// Mistral, and on self-hosted servers. A request contains only the model's name, the conversation,
+// the owner's settings for the model and the owner's secret.
 package openai
 
 import (
@@ -38,7 +35,6 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 	return kinds
 }
 
-// model is the substrate for one model on one server.
 type model struct {
 	client    *outbound.Client
 	omissions *remote.Omissions
@@ -46,8 +42,7 @@ type model struct {
 	name      string
 }
 
-// Infer streams the model's answer (remote.Infer). An error of kind SubstrateRefused means that the
-// model refuses to answer.
+// Infer implements substrate.Substrate.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.buildBody}
@@ -62,13 +57,11 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 	}
 }
 
-// answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Ending
-	callKeys []callKey // index and id of each element of Calls, whose pieces arrive separately
+	callKeys []callKey // index and id of each element of Calls
 }
 
-// callKey identifies a call by its index and its id, if the server sends them.
 type callKey struct {
 	index *int
 	id    string
@@ -93,7 +86,7 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 			return events, err
 		}
 	}
-	// The usage event follows the text of the same chunk, because the usage includes this text.
+	// The usage includes the text of the same chunk.
 	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
 		events = append(events, substrate.Usage{InputTokens: u.Prompt.Int(), OutputTokens: u.Completion.Int(), CachedTokens: u.Details.Value.Cached.Int()})
 	}
@@ -137,12 +130,7 @@ func (a *answerReader) addPiece(p *callPiece) error {
 }
 
 // findCall returns the call that a piece continues, or -1 if the piece starts a call. Servers omit
-// indices and ids, or use the same ones for all calls. A piece continues the last call at its index
-// if
-//
-//   - the piece has no name,
-//   - the piece has the id of that call, or
-//   - the piece has no id, and the arguments of that call are incomplete or the piece has none.
+// indices and ids, or use the same ones for all calls.
 func (a *answerReader) findCall(p *callPiece) int {
 	lastMatch := -1
 	for i, key := range a.callKeys {
@@ -160,7 +148,6 @@ func (a *answerReader) findCall(p *callPiece) int {
 	return lastMatch
 }
 
-// request is the JSON body of a request for a chat completion.
 type request struct {
 	Model    string    `json:"model"`
 	Messages []message `json:"messages"`
@@ -170,8 +157,8 @@ type request struct {
 	Tools         []tool         `json:"tools,omitempty"`
 	// ToolChoice is "none", or empty if the model may choose.
 	ToolChoice string `json:"tool_choice,omitempty"`
-	// MaxTokens is the older name, which all self-hosted servers accept. OpenAI's reasoning models
-	// accept only MaxCompletionTokens.
+	// OpenAI's reasoning models accept only MaxCompletionTokens. All self-hosted servers accept
+	// MaxTokens.
 	MaxTokens           int              `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
 	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
@@ -189,7 +176,6 @@ type message struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// part is a text or an image.
 type part struct {
 	Type  string    `json:"type"`
 	Text  string    `json:"text,omitempty"`
@@ -280,14 +266,13 @@ func toMessages(t *substrate.Turn) []message {
 	if len(t.Files) == 0 {
 		return []message{{Role: "user", Content: t.Text}}
 	}
-	parts := []part{{Type: "text", Text: t.Text}} // the text names the files
+	parts := []part{{Type: "text", Text: t.Text}}
 	for _, f := range t.Files {
 		parts = append(parts, part{Type: "image_url", Image: &imageURL{"data:" + f.MediaType + ";base64," + base64.StdEncoding.EncodeToString(f.Data)}})
 	}
 	return []message{{Role: "user", Content: parts}}
 }
 
-// chunk contains the members of a stream event or a complete answer that answerReader reads.
 type chunk struct {
 	Choices []struct {
 		Index        lax.Value[int]
@@ -308,8 +293,7 @@ type chunk struct {
 type delta struct {
 	Content content
 	Refusal lax.Value[string]
-	// Reasoning and ReasoningContent are the model's thoughts. OpenAI has no member for them, and
-	// servers use two names.
+	// Servers use two names for the model's thoughts.
 	Reasoning        lax.Value[string]
 	ReasoningContent lax.Value[string] `json:"reasoning_content"`
 	ToolCalls        []callPiece       `json:"tool_calls"`
@@ -317,7 +301,7 @@ type delta struct {
 	FunctionCall lax.Value[*functionCall] `json:"function_call"`
 }
 
-// callPiece is a tool call, or a part of one that arrives in several events.
+// callPiece is a tool call, or a part of a call that arrives in several events.
 type callPiece struct {
 	Index    lax.Value[*int]
 	ID       lax.Value[string]
@@ -329,8 +313,7 @@ type functionCall struct {
 	Arguments json.RawMessage
 }
 
-// content is a model's text, a part, or a list of parts, some of which are thoughts (Mistral's
-// reasoning models).
+// content is a model's text, a part, or a list of parts. Some parts are thoughts.
 type content struct{ text, thought string }
 
 func (c *content) UnmarshalJSON(data []byte) error {

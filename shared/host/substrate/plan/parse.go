@@ -8,10 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Parse parses a plan and checks its form. Children may be names. The defaults are sequential,
-// abort, list, and the task {input}. Parse rejects unknown members, because they would otherwise be
-// ignored without notice. The kind of an error is Malformed, NotJSON or TooLarge, and the
-// error contains the field.
+// Parse parses a plan and checks its form. Children may be names. Parse rejects unknown members.
 func Parse(data []byte) (Plan, error) {
 	if len(data) > MaxBlob {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
@@ -36,7 +33,6 @@ func Parse(data []byte) (Plan, error) {
 	return body.Plan, nil
 }
 
-// Document is the JSON form of a plan.
 type Document struct {
 	Version int64 `json:"version"`
 	Plan
@@ -44,7 +40,6 @@ type Document struct {
 
 func (d *Delegation) UnmarshalCanon(dec *canon.Decoder) error {
 	type members Delegation // type without UnmarshalCanon
-	// The default task is the caller's text.
 	*d = Delegation{Task: "{input}"}
 	return dec.Decode((*members)(d))
 }

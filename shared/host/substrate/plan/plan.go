@@ -1,9 +1,6 @@
 // Package plan defines how a composite answers a call. A composite is a vacant that delegates calls
 // to its children. A plan contains the tasks for the children and the way in which their answers
-// are combined.
-//
-// A plan has exactly one canonical form, which can be parsed back. A caller's text is inserted into
-// a task once and is never parsed as part of the plan.
+// are combined. A caller's text is never parsed as part of the plan.
 package plan
 
 import (
@@ -18,47 +15,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Kind is the substrate kind of a composite.
 const Kind = "composite"
 
-// CardKind replaces the kind of substrate on a composite's card, because the existence of children
-// is not public.
+// CardKind replaces the kind on a composite's card, because the existence of children is not
+// public.
 const CardKind = "vacancy"
 
-// Version is the format version of a plan.
 const Version = 1
 
-// Limits of a plan and its tree of plans.
 const (
-	MaxBlob        = 64 << 10 // bytes of a complete plan
+	MaxBlob        = 64 << 10 // bytes
 	MaxDelegations = 32
 	MaxTask        = 8 << 10 // bytes
 	MaxKind        = 64      // bytes
 	MaxSeparator   = 256     // bytes
-	// MaxDepth limits the nesting of plans. A composite whose children have no plans has depth 1.
+	// MaxDepth limits nested plans. A composite whose children have no plans has depth 1.
 	MaxDepth = 4
-	// MaxCalls limits the delegations of one call, including the delegations of the children's
-	// plans. Otherwise, a caller of a deep tree could get a million calls for the price of one call.
+	// MaxCalls includes nested plans. Otherwise, a caller could get a million calls for the price
+	// of one call.
 	MaxCalls = 128
 )
 
-// OnFailure is the effect of a failed delegation on the call.
 type OnFailure string
 
-// Abort fails the call, like the reference implementation. Skip continues without the answer unless
-// no answer is left.
+// Skip continues without the answer unless no answer is left.
 const (
 	Abort OnFailure = "abort"
 	Skip  OnFailure = "skip"
 )
 
-// Method is the way in which answers are combined.
 type Method string
 
-// List returns the answers as a JSON array in the plan's order, like the reference implementation.
-// Join puts a separator between them. First returns the first answer, and a sequential plan then
-// calls no further child. Vote returns the most frequent answer, or the earliest of equally
-// frequent answers. BySubstrate lets another substrate combine the answers.
+// Vote returns the most frequent answer. BySubstrate lets another substrate combine the answers.
 const (
 	List        Method = "list"
 	Join        Method = "join"
@@ -67,31 +55,25 @@ const (
 	BySubstrate Method = "substrate"
 )
 
-// DefaultSeparator is the default separator of Join.
 const DefaultSeparator = "\n\n"
 
-// Plan contains a composite's delegations and the way in which their answers are combined.
 type Plan struct {
-	// Parallel means that all children are called at once. Otherwise, they are called in order,
-	// like in the reference implementation.
 	Parallel    bool         `json:"parallel"`
 	Delegations []Delegation `json:"delegate"`
 	OnFailure   OnFailure    `json:"on_failure"`
 	Aggregate   Aggregate    `json:"aggregate"`
 }
 
-// Delegation calls one child.
 type Delegation struct {
 	Child string `json:"child"` // name of the child until the plan is set, then its id
 	Kind  string `json:"kind"`  // subtask kind for the logbooks, or "" if the task is a text
 	Task  string `json:"task"`  // {input} is the caller's text, {previous} the previous answer
 }
 
-// Aggregate combines answers.
 type Aggregate struct {
 	Method    Method `json:"how"`
 	Separator string `json:"separator"` // only for Join
-	Substrate string `json:"substrate"` // string form of a substrate.Spec, only for BySubstrate
+	Substrate string `json:"substrate"` // string form of a substrate.Spec
 }
 
 func (p *Plan) Check() error {
@@ -132,7 +114,7 @@ func (d *Delegation) check(prefix string, hasPrevious bool) error {
 			return problem.Invalid(prefix+text.field, "UTF-8", "other bytes")
 		}
 	}
-	// The kind is written to signed logbooks. Only a task may contain line breaks.
+	// The kind is written to signed logbooks.
 	if err := canon.CheckSignedText(prefix+"kind", d.Kind); err != nil {
 		return err
 	}
@@ -181,8 +163,7 @@ func (a *Aggregate) check() error {
 	return nil
 }
 
-// Children returns the distinct ids of p's children in the plan's order. If the plan still contains
-// names, the error is of kind Damaged.
+// Children returns the distinct ids of p's children.
 func (p *Plan) Children() ([]identity.ID, error) {
 	var ids []identity.ID
 	seen := map[identity.ID]bool{}
@@ -201,7 +182,6 @@ func (p *Plan) Children() ([]identity.ID, error) {
 
 func (p *Plan) Hash() identity.Hash { return identity.Sum(p.Blob()) }
 
-// Blob returns the canonical form, which is the canonical JSON of all members.
 func (p *Plan) Blob() []byte {
 	dst := canon.AppendString([]byte(`{"aggregate":{"how":`), string(p.Aggregate.Method))
 	if p.Aggregate.Method == Join {
@@ -226,8 +206,7 @@ func (p *Plan) Blob() []byte {
 	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
 }
 
-// RenderTask inserts the caller's text and the previous answer into the task. Braces in the
-// inserted texts have no meaning.
+// RenderTask inserts texts into the task. Braces in these texts have no meaning.
 func (d *Delegation) RenderTask(input, previous string) string {
 	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
 }

@@ -10,25 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxCalls limits the tool calls of one answer.
 const maxCalls = 128
 
-// Ending collects the data that determines how an answer ends. Readers embed it and inherit its
-// End.
 type Ending struct {
-	// Calls contains the calls that have started, complete or not. They are used only after the
-	// answer has ended.
+	// Calls contains the calls that have started, complete or not.
 	Calls []substrate.ToolCall
 
-	leadingSpace    []byte // white space before the first word
-	hasText         bool   // whether a text other than white space has arrived
-	hasReasonMember bool   // whether the server sends a member for the reason, even if it is null
+	leadingSpace    []byte
+	hasText         bool
+	hasReasonMember bool // true even if the member is null
 	reason          Reason
 	finishReason    substrate.FinishReason
 }
 
-// AddText returns the events for a piece of the answer. It delays white space before the first
-// word, because an answer that consists only of white space is empty.
+// AddText delays white space before the first word, because an answer of only white space is empty.
 func (e *Ending) AddText(text string) []substrate.Event {
 	if !e.hasText && strings.TrimSpace(text) == "" {
 		e.leadingSpace = append(e.leadingSpace, text...)
@@ -49,10 +44,7 @@ func (e *Ending) AddCall(c substrate.ToolCall) error {
 	return nil
 }
 
-// Blocks is the Ending of an answer that consists of blocks, as from Anthropic and Bedrock. Some
-// blocks are not for the host, for example calls of tools that the provider itself runs
-// (server_tool_use, mcp_tool_use), their results, and blocks of new types. Readers skip such blocks
-// with all their pieces, whatever their form.
+// Blocks is the Ending of an answer that consists of blocks, as from Anthropic and Bedrock.
 type Blocks struct {
 	Ending
 	isCall, isSkipped bool // state of the open block
@@ -69,8 +61,6 @@ func (b *Blocks) SkipBlock() { b.isCall, b.isSkipped = false, true }
 
 func (b *Blocks) IsSkipped() bool { return b.isSkipped }
 
-// AddArguments adds a piece to the arguments of the open call. If no call is open, the answer is
-// unreadable.
 func (b *Blocks) AddArguments(piece string) error {
 	if !b.isCall {
 		return UnreadableError()
@@ -89,14 +79,11 @@ var reasons = map[Reason]substrate.FinishReason{
 	"complete":  substrate.FinishStop, "tool_call": substrate.FinishToolUse, // Cohere
 }
 
-// interruptionWords lists parts of finish reasons for an interrupted answer, for example abort
-// (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
+// interruptionWords lists parts of finish reasons, for example abort (vLLM).
 var interruptionWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
 // SetReason records the finish reason. It returns an error if the reason means a refusal, a failure
-// or an interruption. Other reasons that are not in the map reasons become FinishUnknown, because
-// providers may add reasons and other servers have their own. A truncated answer stays truncated
-// even if another reason follows.
+// or an interruption.
 func (e *Ending) SetReason(r Reason) error {
 	e.hasReasonMember = e.hasReasonMember || r != ""
 	switch r {
@@ -121,10 +108,8 @@ func (e *Ending) SetReason(r Reason) error {
 	return nil
 }
 
-// End implements Ender. An answer is complete only if it has a finish reason, or the end mark of a
-// server that has no reasons. Calls are ignored if the answer is truncated or has no reason. After
-// an unknown reason, calls are used only if the arguments of all calls are complete. Otherwise, the
-// received text is the answer. In both cases, the answer ends with FinishUnknown.
+// End implements Ender. Calls of a truncated answer are ignored, because their arguments may be
+// incomplete.
 func (e *Ending) End(hasEndMark bool) (events []substrate.Event, err error) {
 	hasCalls, isIncomplete := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsJSONObject(c.Arguments) }
 	switch {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// omissionTTL is the time for which a rejected member is omitted. It is limited, because the
-	// server may be replaced with one that accepts the member.
+	// omissionTTL is limited, because the server may be replaced with a server that accepts the
+	// member.
 	omissionTTL  = time.Hour
-	maxOmissions = 1024 // models in Omissions.byModel
+	maxOmissions = 1024
 )
 
 // Omissions records, for each model, the optional request members that its server rejects. It is
@@ -29,7 +29,6 @@ type Omissions struct {
 	byModel map[model]omission
 }
 
-// model identifies a vacant's model.
 type model struct {
 	vacant identity.ID
 	spec   substrate.Spec
@@ -59,7 +58,6 @@ func (o *Omissions) set(m model, members []string) {
 	if len(members) == 0 {
 		return
 	}
-	// If the map is full, an arbitrary entry is deleted. Its members are sent and rejected once more.
 	if len(o.byModel) >= maxOmissions {
 		for other := range o.byModel {
 			delete(o.byModel, other)
@@ -69,10 +67,9 @@ func (o *Omissions) set(m model, members []string) {
 	o.byModel[m] = omission{members, o.now().Add(omissionTTL)}
 }
 
-// Send sends the body of a request for r to the server of spec. If the server rejects the body
-// because of an optional member, Send repeats the request without the member. If the server then
-// answers, o remembers the omitted members. A rejected request has no answer, so the caller pays
-// for at most one answer.
+// Send sends a request to a model's server. If the server rejects an optional member, Send repeats
+// the request without the member. A rejected request has no answer, so the caller pays for at most
+// one answer.
 func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
 	m := model{r.Vacant, spec}
 	omitted := o.get(m)
@@ -92,7 +89,7 @@ func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, bod
 		i := slices.IndexFunc(namedMembers, func(member string) bool {
 			reduced := attempt
 			reduced.Omit = append(slices.Clip(attempt.Omit), member)
-			return !reflect.DeepEqual(body(&reduced), b) // the body contains the member
+			return !reflect.DeepEqual(body(&reduced), b)
 		})
 		if i < 0 {
 			o.set(m, nil) // the server may need the omitted members

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Reason is a provider's finish reason in lower case. It is "" if a server sends no member for it.
+// Reason is a provider's finish reason in lower case.
 type Reason string
 
-// noReasonYet is the Reason of an answer that has not ended, from a server that sends reasons.
+// noReasonYet is the Reason of an answer that has not ended.
 const noReasonYet Reason = "null"
 
 func (r *Reason) UnmarshalJSON(data []byte) error {
 	var s string
 	if json.Unmarshal(data, &s) != nil {
-		// A value that is not a string is an unknown reason.
 		s = string(data)
 	}
 	*r = Reason(strings.ToLower(s))
@@ -28,7 +27,7 @@ func (r *Reason) UnmarshalJSON(data []byte) error {
 
 func ArgumentsText(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
-	// Servers send the arguments as a string or as a JSON value.
+	// Servers send a string or a JSON value.
 	var text string
 	if len(value) == 0 || json.Unmarshal(value, &text) == nil { // null leaves text empty
 		return text

@@ -1,9 +1,5 @@
 // Package remote calls models on servers. It posts a JSON request and reads the server-sent events
-// of the answer.
-//
-// Each request is sent to one URL on behalf of a vacant. It contains the given body, the given
-// header, and the header fields Content-Type and Accept. Errors never contain the secret of a
-// request.
+// of the answer. Errors never contain the secret of a request.
 package remote
 
 import (
@@ -28,37 +24,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Request describes a request to a model's server.
 type Request struct {
-	Spec      substrate.Spec // model on the server
+	Spec      substrate.Spec
 	Omissions *Omissions
-	Header    http.Header                  // in addition to Content-Type and Accept
-	Body      func(*substrate.Request) any // value that is encoded as JSON
+	Header    http.Header // in addition to Content-Type and Accept
+	Body      func(*substrate.Request) any
 }
 
-// AnswerParser parses one answer in the form of a provider.
 type AnswerParser interface {
-	// Read parses the data of an event or a complete answer that is not an error. If the error is
-	// io.EOF, the answer has ended.
+	// Read parses the data of an event. It returns io.EOF if the answer has ended.
 	Read(data []byte) ([]substrate.Event, error)
 	Ender
 }
 
-// Ender ends an answer. Ending implements it.
 type Ender interface {
-	// End returns the remaining events after the last data. The last event is a FinishReason. The
-	// argument reports whether the server marked the end of the stream. If the answer is
-	// incomplete, the error is IncompleteError.
+	// End returns the remaining events, or an error if the answer is incomplete.
 	End(hasEndMark bool) ([]substrate.Event, error)
 }
 
-// Infer sends a request for r through client, whose guard may refuse it. It yields the events that
-// a.Read parses from the answer, which is a stream or one JSON document. A failure after the end of
-// the answer, for example a lost connection, does not discard the answer. If the server is
-// unreachable or fails, the kind of the error is SubstrateUnavailable. For status 429 it is
-// SubstrateBusy, if the stream is too long, SubstrateTooLarge, and otherwise
-// SubstrateMisconfigured. Errors of a.Read and a.End keep their kind. Errors contain the server's
-// answer as a call.AgentError.
+// Infer sends a request for r and yields the events of the answer. A failure after the end of the
+// answer does not discard the answer. Errors contain the server's answer as a call.AgentError.
 func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, a AnswerParser) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		yieldAll := func(events []substrate.Event) bool {
@@ -104,8 +89,7 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, s
 }
 
 // YieldEnd yields the remaining events of a complete answer. If the answer is incomplete, YieldEnd
-// yields err, or the error of a.End if err is nil. An err of kind SubstrateRefused is yielded even
-// if the answer is complete.
+// yields err, or the error of a.End if err is nil. It always yields an err of kind SubstrateRefused.
 func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, endErr := a.End(hasEndMark)
@@ -124,10 +108,7 @@ func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, er
 	}
 }
 
-// requestEvents sends the request and yields the events of the answer and its end mark, but no
-// heartbeats or other events without a message (sse.Event.IsNoise). If the answer is a JSON
-// document instead of a stream, requestEvents stores it in document. It yields the document as one
-// event, or an array as one event per element, and then the end mark.
+// requestEvents stores an answer that is a JSON document instead of a stream in document.
 func requestEvents(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, serverReq)
@@ -266,8 +247,7 @@ func AppendAnswerInstruction(system string) string {
 	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
-// ArgumentsObject returns the arguments of a call as an object. Providers require an object even if
-// their model wrote none.
+// ArgumentsObject returns the arguments of a call as an object, which providers require.
 func ArgumentsObject(arguments string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) == nil && object != nil {
@@ -284,9 +264,7 @@ func UnreadableError() error {
 	return problem.New(problem.SubstrateMisconfigured, "the model's answer does not have the format of its provider")
 }
 
-// findError returns the error that an event contains. It recognizes the forms of all providers,
-// because proxies mix them: the event name "error", the member error (OpenAI, Google), or the type
-// (Anthropic) or object (vLLM) "error".
+// findError recognizes the errors of all providers, because proxies mix them.
 func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
 	var decoded lax.Value[struct {
 		Error        json.RawMessage
@@ -301,9 +279,6 @@ func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
 	return e.Data, strings.EqualFold(e.Name, "error") || decoded.Value.Type.Value == "error" || decoded.Value.Object.Value == "error"
 }
 
-// ServerError returns the error for an answer that ends with an error of the server. detail is the
-// server's error in JSON. Its code, which is an HTTP status, its type (Anthropic) or its status
-// (Google) determines the kind.
 func ServerError(detail json.RawMessage) error {
 	var e struct {
 		Code         lax.Count

@@ -11,16 +11,14 @@ import (
 )
 
 // Providers identify a tool by its name or by its position in the request, for example
-// tools.3.custom.input_schema (Anthropic), tools[3].function.parameters (OpenAI) or
-// tools[0].function_declarations[3] (Gemini).
+// tools[0].function_declarations[3].
 var (
 	toolNamePattern     = regexp.MustCompile(`[A-Za-z0-9_-]+`)
 	toolPositionPattern = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// AddToolName adds the name of a tool to err if the server rejected the request for r with a
-// message that names one of r's tools. The operator can then exclude the tool. Otherwise,
-// AddToolName returns err unchanged.
+// AddToolName adds the name of a tool to err if the server's message names the tool. The operator
+// can then exclude the tool.
 func AddToolName(r *substrate.Request, message string, err error) error {
 	var agentErr *call.AgentError
 	name := findToolName(r.Tools, message)
@@ -43,7 +41,7 @@ func findToolName(tools []substrate.Tool, message string) string {
 	name := ""
 	for _, position := range toolPositionPattern.FindAllStringSubmatch(message, -1) {
 		if i, err := strconv.Atoi(position[1]); err == nil && i < len(tools) {
-			name = tools[i].Name // the last position is used, for example 3 in tools[0].function_declarations[3]
+			name = tools[i].Name // the last position is the tool's
 		}
 	}
 	return name

@@ -1,6 +1,5 @@
 // Package resources contains the resources of a host's agents: substrates, MCP servers, Lambda
-// functions, secrets, budgets and prices. Package vacants uses it to check an agent or a plan
-// before storing it, and package answer uses it during calls.
+// functions, secrets, budgets and prices. It also checks agents and plans before they are stored.
 package resources
 
 import (
@@ -23,21 +22,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Resources contains the resources of one host. It is safe for concurrent use.
+// Resources is safe for concurrent use.
 type Resources struct {
 	Substrates substrate.Kinds
-	// Servers opens the MCP servers of agents. If Servers and ThinkService are both nil, agents
-	// with servers are rejected.
-	Servers loop.Servers
-	// ThinkService calls models, Lambda functions, MCP servers and programs with a secret in another
-	// process. If it is nil, this process calls them.
+	Servers    loop.Servers
+	// ThinkService calls models and servers in another process. If it is nil, this process calls
+	// them.
 	ThinkService think.Service
-	// Functions contains the Lambda functions that agents may use.
-	Functions Functions
-	// Secrets contains the secrets of agents. It is nil if this host stores no secrets.
+	Functions    Functions
+	// Secrets is nil if this host stores no secrets.
 	Secrets *secrets.Secrets
-	// Budgets limits the cost of paid models, and Models contains their prices. Both are nil if this
-	// host has no paid models.
+	// Budgets and Models are nil if this host has no paid models.
 	Budgets *spend.Budgets
 	Models  *models.Tables
 }
@@ -107,9 +102,8 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	return s, err
 }
 
-// CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must
-// belong to the tenant, and the host must have the agent's secret and price. If a is nil, the
-// default agent of the given substrate is checked.
+// CheckAgentOfTenant checks whether a tenant's vacant may use an agent. If a is nil, the default
+// agent of the given substrate is checked.
 func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, substrateText string, a *definition.Agent) error {
 	if a == nil {
 		spec, err := substrate.Parse(substrateText)
@@ -136,7 +130,8 @@ func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, substrateTex
 // vacants without a tenant.
 type Functions map[string][]string
 
-// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without a tenant.
+// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for the
+// operator's vacants.
 func ParseFunctions(text string) (Functions, error) {
 	functions := Functions{}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -239,8 +234,8 @@ func newPayer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 	return p
 }
 
-// BeginSpending returns the spending of a call, or nil if the agent is free. The cost of the call's
-// earlier turns, which other processes have settled, reduces the budget of the call.
+// BeginSpending returns the spending of a call, or nil if the agent is free. costBefore is the cost
+// of the call's earlier turns, which reduces the budget.
 func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, costBefore money.Amount) (*spend.Call, error) {
 	if !a.HasCost(tenant) {
 		return nil, nil
@@ -257,8 +252,7 @@ func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant st
 	return r.Budgets.BeginCall(p, prices), nil
 }
 
-// CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today. It
-// ignores errors of the agent itself, because the call reports them.
+// CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today.
 func (r *Resources) CheckBudget(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
 	if r.Budgets == nil || !a.HasCost(tenant) {
 		return nil

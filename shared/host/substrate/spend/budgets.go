@@ -16,11 +16,10 @@ import (
 type Budget struct {
 	Tenant string       `json:"tenant,omitempty"`
 	Daily  money.Amount `json:"daily"`
-	Spent  money.Amount `json:"spent"` // amount spent on Day, including open reservations
-	Day    string       `json:"day"`   // today in UTC, for example 2026-11-24
+	Spent  money.Amount `json:"spent"` // including open reservations
+	Day    string       `json:"day"`
 }
 
-// storedBudget is the stored form of a tenant's budget.
 type storedBudget struct {
 	Daily money.Amount `json:"daily"`
 }
@@ -52,7 +51,6 @@ func (s *Budgets) SetBudget(ctx context.Context, owner string, daily money.Amoun
 	case daily < 0 || daily > models.MaxBudget:
 		return Budget{}, problem.Invalid("daily", fmt.Sprintf("0 to %d micro-dollars", models.MaxBudget), fmt.Sprintf("%d", daily))
 	}
-	// The new budget does not affect turns that are already reserved.
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, BudgetDocs.Key(owner))
 		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, storedBudget{daily})

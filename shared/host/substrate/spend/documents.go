@@ -6,8 +6,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On
-// AWS, only the Lambda function think changes the totals.
 var (
 	VacantTotalDocs = store.DocKind[vacantTotal]{
 		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},

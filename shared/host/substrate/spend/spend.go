@@ -1,10 +1,9 @@
-// Package spend limits the cost of models. The limits are the daily budgets of the vacant, its
-// tenant and the host, the budget of a call, and the budget of a task (call.ModelTurn).
+// Package spend limits the cost of models to the daily budgets of the vacant, its tenant and the
+// host, and to the budgets of the call and its task.
 //
 // The maximum cost of a turn is reserved in all daily totals with one commit before the turn is
-// sent, so concurrent calls cannot exceed a budget. A reservation counts as spent until the turn's
-// usage settles it, so after a crash a total can only be too high. Each reservation and each
-// settlement is applied once, even if its commit is repeated.
+// sent, so concurrent calls cannot exceed a budget. A reservation counts as spent until the turn is
+// settled, so after a crash a total can only be too high.
 package spend
 
 import (
@@ -32,23 +31,18 @@ const (
 )
 
 const (
-	// minInputTokens and minOutputTokens are the tokens of the smallest turn for which a call is
-	// accepted.
 	minInputTokens  = 1024
 	minOutputTokens = 16
-	// maxOpenReservations limits the open reservations in a document, because crashed calls leave
-	// their reservations open.
+	// maxOpenReservations is needed, because crashed calls leave their reservations open.
 	maxOpenReservations = 500
-	// maxReserveTries limits the tries of Reserve while other calls use the same budget.
-	maxReserveTries = 100
+	maxReserveTries     = 100
 )
 
 // Budgets reads and writes the totals of a host. It is safe for concurrent use.
 type Budgets struct {
 	store store.Updater
 	now   func() time.Time
-	// hostBudget limits the daily cost of vacants without a tenant and of calls with
-	// Payer.ChargesHost.
+	// hostBudget limits the vacants without a tenant and calls with Payer.ChargesHost.
 	hostBudget money.Amount
 }
 
@@ -56,19 +50,19 @@ func New(u store.Updater, now func() time.Time, hostBudget money.Amount) *Budget
 	return &Budgets{u, now, hostBudget}
 }
 
-// Payer is the vacant to which a call is charged, with its budgets.
+// Payer is the vacant to which a call is charged.
 type Payer struct {
 	Vacant identity.ID
 	Tenant string
-	// ChargesHost means that the cost is charged to the host's total in addition to the tenant's,
-	// because the operator pays for the model.
+	// ChargesHost means that the host's total is charged too, because the operator pays for the
+	// model.
 	ChargesHost bool
-	DailyBudget money.Amount // budget of the vacant
-	CallBudget  money.Amount // budget of the call, unlimited if negative
-	CostBefore  money.Amount // cost of the call's turns that other processes settled
+	DailyBudget money.Amount
+	CallBudget  money.Amount // unlimited if negative
+	CostBefore  money.Amount
 }
 
-// chargedTenants returns the tenants whose totals are charged, where "" is the host.
+// chargedTenants returns the charged tenants, with "" for the host.
 func (p Payer) chargedTenants() []string {
 	if p.ChargesHost && p.Tenant != "" {
 		return []string{p.Tenant, ""}
@@ -89,8 +83,8 @@ func sharedTotalKey(tenant, day string) store.Key {
 	return TenantTotalDocs.Key(tenant, day)
 }
 
-// vacantTotal is the data of a vacant's daily total. It lists the open reservations by call, so
-// that a repeated commit recognizes its own reservation.
+// vacantTotal lists the open reservations by call, so that a repeated commit recognizes its own
+// reservation.
 type vacantTotal struct {
 	Reservations map[string]reservation `json:"open,omitempty"`
 }
@@ -111,10 +105,9 @@ func CheckVacantTotal(d store.Doc) error {
 	return err
 }
 
-// balance is a budget and the spent amount.
 type balance struct {
-	name          string    // name for operators
-	key           store.Key // key of the total
+	name          string
+	key           store.Key
 	budget, spent money.Amount
 }
 
@@ -148,8 +141,7 @@ func (s *Budgets) loadSharedBalance(ctx context.Context, reader store.Reader, te
 	return b, err
 }
 
-// CheckBudget returns an error of kind BudgetSpent if the budgets of the day do not cover even a
-// small turn.
+// CheckBudget returns an error of kind BudgetSpent if a budget does not cover even a small turn.
 func (s *Budgets) CheckBudget(ctx context.Context, p Payer, price models.Price) error {
 	balances, _, err := s.loadBalances(ctx, s.store.Store, p, formatDay(s.now()))
 	if err != nil {
@@ -165,8 +157,7 @@ func (s *Budgets) CheckBudget(ctx context.Context, p Payer, price models.Price) 
 	return nil
 }
 
-// Prices contains the prices of an agent's models. Version is the version of the table of models,
-// or 0 if only the agent states the price.
+// Prices contains the prices of an agent's models. Version is 0 if only the agent states the price.
 type Prices struct {
 	Model, Fallback models.Price
 	Version         int
@@ -179,18 +170,17 @@ type Call struct {
 	budgets     *Budgets
 	payer       Payer
 	id          string
-	turnCount   int          // number of turns that Reserve tried to reserve
-	settledCost money.Amount // cost of settled turns
-	openTurn    *turn        // last turn, or nil if it is settled
+	turnCount   int
+	settledCost money.Amount
+	openTurn    *turn
 }
 
-// turn is a turn whose cost is reserved.
 type turn struct {
-	number       int // value of Call.turnCount for this turn
+	number       int
 	day          string
 	price        models.Price
 	reservedCost money.Amount
-	cost         money.Amount    // equals reservedCost until the usage is known
+	cost         money.Amount
 	taskTurn     *call.ModelTurn // nil if no budget of a task limits the turn
 }
 
@@ -206,11 +196,9 @@ func (c *Call) Cost() money.Amount {
 	return c.settledCost + c.openTurn.cost
 }
 
-// Reserve reserves a turn with the given maximum numbers of input and output tokens, and settles
-// the previous turn. It returns the number of output tokens that the budgets cover, at most the
-// given number. If the budgets do not cover a turn, the kind of the error is BudgetExceeded. For
-// failures of the store it is Damaged, DeadlineExceeded, Canceled or otherwise
-// SubstrateUnavailable.
+// Reserve reserves a turn and settles the previous turn. It returns the number of output tokens
+// that the budgets cover, at most outputTokens. If the budgets do not cover a turn, the error is
+// BudgetExceeded.
 func (c *Call) Reserve(ctx context.Context, fallback bool, inputTokens, outputTokens int) (allowedTokens int, err error) {
 	price, today := c.Prices.Model, formatDay(c.budgets.now())
 	if fallback {
@@ -251,7 +239,7 @@ func (c *Call) reserveWithRetry(ctx context.Context, next *turn, inputTokens, ou
 		var bounds *store.BoundsError
 		if !errors.As(err, &bounds) || try == maxReserveTries || c.budgets.store.Backoff(ctx, try) != nil {
 			return allowedTokens, err
-		} // another call has used a shared budget, so the budgets are read again
+		}
 	}
 }
 
@@ -293,8 +281,6 @@ func (c *Call) commitReservation(ctx context.Context, next *turn, inputTokens, o
 	return allowedTokens, err
 }
 
-// unusedAmount returns the unused part of the open turn's reservation. If the store no longer lists
-// the reservation, it returns 0.
 func (c *Call) unusedAmount(v *vacantTotal) money.Amount {
 	if c.openTurn == nil || v.Reservations[c.id].Turn != c.openTurn.number {
 		return 0
@@ -314,7 +300,7 @@ func (c *Call) addToTotals(tx *store.Tx, doc store.Doc, v *vacantTotal, amount m
 		return
 	}
 	for _, b := range shared {
-		// Each amount must be within the budget of its total, but a refund is always accepted.
+		// A refund is always accepted.
 		limit := b.budget
 		if amount < 0 {
 			limit = math.MaxInt64
@@ -339,7 +325,7 @@ func (c *Call) affordableTokens(price models.Price, inputTokens, outputTokens in
 	return outputTokens, nil
 }
 
-// Settle sets the usage of the last turn. It ignores usage beyond the reservation.
+// Settle ignores usage beyond the reservation.
 func (c *Call) Settle(u substrate.Usage) {
 	if c.openTurn != nil {
 		c.openTurn.cost = min(c.openTurn.price.Cost(u), c.openTurn.reservedCost)
@@ -347,18 +333,16 @@ func (c *Call) Settle(u substrate.Usage) {
 	c.EndTurn()
 }
 
-// EndTurn ends the last turn with its current cost, which is its reservation if the usage is
-// unknown.
+// EndTurn charges the reservation if the usage is unknown.
 func (c *Call) EndTurn() {
 	if c.openTurn != nil {
 		c.openTurn.taskTurn.Settle(c.openTurn.cost)
 	}
 }
 
-// Release settles the last turn without a cost, because the server did not process it.
 func (c *Call) Release() { c.Settle(substrate.Usage{}) }
 
-// End writes the settlement of the last turn. If it fails, the reservation remains spent.
+// End writes the settlement of the last turn. If End fails, the reservation remains spent.
 func (c *Call) End(ctx context.Context) error {
 	if c.openTurn == nil {
 		return nil
@@ -380,7 +364,7 @@ func (c *Call) addSettlement(ctx context.Context, tx *store.Tx) error {
 	}
 	if refund := c.unusedAmount(&v); refund > 0 {
 		delete(v.Reservations, c.id)
-		var shared []balance // a refund needs no budget
+		var shared []balance
 		for _, owner := range c.payer.chargedTenants() {
 			shared = append(shared, balance{key: sharedTotalKey(owner, c.openTurn.day)})
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// secret is the secret that this suite sends to models' servers.
 const secret = "secret-of-a-test-0123456789"
 
 // Model describes an adapter for a provider's models to this suite.
@@ -123,8 +122,6 @@ func (m Model) serveScript(s Script) http.HandlerFunc {
 	}
 }
 
-// exampleRequests returns a question in a thread, a request with all settings of an agent, and a
-// question with images.
 func exampleRequests() map[string]substrate.Request {
 	threaded := Question()
 	threadID := "thread-1"
@@ -170,7 +167,6 @@ func TestRequests(t *testing.T, answer http.HandlerFunc, serve func(http.Handler
 	}
 }
 
-// formatRequest formats a request without the parts that differ between requests.
 func formatRequest(t *testing.T, r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
 	var value any

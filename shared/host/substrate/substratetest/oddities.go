@@ -359,8 +359,6 @@ func (w Wire) testChangedMembers(t *testing.T, events []string, want substrate.A
 	}
 }
 
-// memberPaths returns the paths of all members of a value. The path of an element contains its
-// index.
 func memberPaths(v any) (result [][]string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -43,7 +43,6 @@ func Run(t *testing.T, open Opener) {
 	t.Run("concurrent use", func(t *testing.T) { testConcurrentUse(t, open) })
 }
 
-// readEvents reads all events and checks that they are valid.
 func readEvents(ctx context.Context, t testing.TB, s substrate.Substrate) (result []substrate.Event, failure error) {
 	t.Helper()
 	hasFinished := false

@@ -14,7 +14,7 @@ import (
 )
 
 // Invoke sends a request to the other process and returns its reply. A request that may have
-// arrived is not sent again. Its errors have the kinds that a substrate.Substrate returns.
+// arrived is not sent again.
 type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
 
 func NewClient(i Invoke) Service { return &client{i} }
@@ -62,8 +62,6 @@ func (c *client) UseMCPTool(ctx context.Context, a AgentVersion, name string, ar
 	return text, nil
 }
 
-// fetchLines sends a request and yields the lines of the reply. If a reply ends without
-// FinishReason or Error, the last error is of kind SubstrateUnavailable.
 func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	return func(yield func(*line, error) bool) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -106,9 +104,7 @@ func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, err
 }
 
 // Kinds returns kinds whose substrates call s, for a process that cannot reach the substrates
-// itself. The constructors check only the form of the argument. Only the combiners of plans use
-// these kinds. Agents use Service directly, because a request must contain the version of the
-// agent.
+// itself. Only the combiners of plans use these kinds.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
 	constructors := substrate.Kinds{}
 	for _, kind := range kinds {
@@ -131,8 +127,7 @@ func checkArgument(s substrate.Spec) error {
 	return s.CheckModel()
 }
 
-// combiner calls the substrate that combines the answers in the plan of a vacant
-// (plan.BySubstrate).
+// combiner calls the substrate that combines the answers of a plan.
 type combiner struct{ service Service }
 
 func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {

@@ -19,18 +19,16 @@ type Watcher interface {
 	Watch(ctx context.Context, task string) (context.Context, context.CancelFunc)
 }
 
-// Report describes a completed request for the log.
 type Report struct {
 	Op     string
 	Vacant identity.ID
 	Usage  substrate.Usage
-	Err    error // includes the cause
+	Err    error
 }
 
-// Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
-// is known. The last line contains done or error. The reply ends by the request's deadline, or
-// earlier if the turn of its task ends (Watcher). Serve reports the request once, before the last
-// line.
+// Serve answers a request with s. The reply consists of lines of JSON, which are written as soon as
+// they are known. The reply ends at the request's deadline, or earlier if the turn of its task
+// ends. Serve calls logReport once, before the last line.
 func Serve(ctx context.Context, s Service, request []byte, logReport func(context.Context, Report)) io.ReadCloser {
 	next, stop := iter.Pull(replyLines(ctx, s, request, logReport))
 	return &reader{next: next, stop: stop}

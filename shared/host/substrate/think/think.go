@@ -1,6 +1,5 @@
 // Package think lets one process of a host call models through another process. On AWS, the
-// function that answers calls cannot open secrets and contains no provider's library, so it calls
-// functions/think turn by turn.
+// function that answers calls cannot open secrets, so it calls functions/think turn by turn.
 //
 // A request contains a vacant and a version of its agent, but never a URL, a secret, a price or the
 // owner's instructions for the model. The other process reads these data itself, so an attacker who
@@ -17,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// AgentVersion is a version of a vacant's agent. Version 0 is the default agent of a vacant's
-// substrate, or the combiner of its plan.
+// AgentVersion is a version of a vacant's agent. Version 0 is the default agent or the combiner of
+// a plan.
 type AgentVersion struct {
 	Vacant  identity.ID
 	Version int
@@ -27,18 +26,15 @@ type AgentVersion struct {
 // Turn is a request to an agent for one turn of a conversation.
 type Turn struct {
 	Agent      AgentVersion
-	Fallback   bool // whether to use the agent's fallback model
-	IsCheck    bool // whether the host only checks the agent, for which a short answer suffices
-	CostBefore int  // cost of the call so far in micro-dollars
-	// TaskBudget is the rest of a task's budget in micro-dollars. It is nil if no task's budget
-	// limits the turn.
+	Fallback   bool
+	IsCheck    bool // a short answer suffices
+	CostBefore int  // micro-dollars
+	// TaskBudget is the rest of a task's budget in micro-dollars. It may be nil.
 	TaskBudget *int
-	// Request is the conversation with the offered tools. It contains neither the owner's settings
-	// for the model nor the secret.
+	// Request contains neither the owner's settings for the model nor the secret.
 	Request substrate.Request
 }
 
-// Tool is a tool of an agent's MCP server.
 type Tool struct {
 	substrate.Tool
 	Writes bool // whether the tool changes data outside the conversation
@@ -51,13 +47,11 @@ type Offer struct {
 }
 
 // Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for
-// concurrent use. Its errors have the kinds that a substrate.Substrate returns.
+// concurrent use.
 type Service interface {
-	// RunTurn requests one turn and settles its cost before the last event. The usage contains the
-	// cost of the turn.
+	// RunTurn requests one turn and settles its cost before the last event.
 	RunTurn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
 	ListMCPTools(ctx context.Context, a AgentVersion) (Offer, error)
-	// UseMCPTool calls a tool with a name that ListMCPTools returned. The error's text is for the
-	// model.
+	// UseMCPTool calls a tool that ListMCPTools returned. The error's text is for the model.
 	UseMCPTool(ctx context.Context, a AgentVersion, name string, arguments json.RawMessage) (string, error)
 }

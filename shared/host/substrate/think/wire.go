@@ -25,9 +25,9 @@ type request struct {
 	Op      string      `json:"op"`
 	Vacant  identity.ID `json:"vacant"`
 	Version int         `json:"agent,omitempty"`
-	// DeadlineMS is a Unix time in milliseconds, or zero for no deadline.
+	// DeadlineMS is a Unix time in milliseconds, or zero.
 	DeadlineMS int64           `json:"deadline_ms,omitempty"`
-	Task       string          `json:"task,omitempty"` // task of the call; the request ends when the turn of the task ends
+	Task       string          `json:"task,omitempty"` // the request ends when the turn of the task ends
 	Fallback   bool            `json:"fallback,omitempty"`
 	IsCheck    bool            `json:"check,omitempty"`
 	CostBefore int             `json:"spent,omitempty"`
@@ -38,7 +38,7 @@ type request struct {
 	Turns      []wireTurn      `json:"turns,omitempty"`
 	Tools      []wireTool      `json:"tools,omitempty"`
 	MustAnswer bool            `json:"final,omitempty"`
-	Name       string          `json:"name,omitempty"` // name of the tool to use
+	Name       string          `json:"name,omitempty"`
 	Arguments  json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -97,12 +97,12 @@ type wireUsage struct {
 	CachedTokens      int `json:"cached,omitempty"`
 	UnreportedTurns   int `json:"unreported,omitempty"`
 	Cost              int `json:"cost,omitempty"`
-	PriceTableVersion int `json:"prices,omitempty"` // version of the table of models
+	PriceTableVersion int `json:"prices,omitempty"`
 	MaxTokens         int `json:"max_tokens,omitempty"`
 }
 
-// failure is the JSON form of an error. If the error contains an answer of the agent
-// (call.AgentError), IsAgentError is true, and Status, RetryAfterMS and Body contain this answer.
+// failure is the JSON form of an error. If IsAgentError is true, Status, RetryAfterMS and Body
+// contain the agent's answer.
 type failure struct {
 	Kind         string `json:"kind"`
 	Text         string `json:"text"`
@@ -210,8 +210,6 @@ func encodeEvent(e substrate.Event) line {
 	return line{}
 }
 
-// decodeEvent converts a line back into the event that was passed to encodeEvent. It returns nil if
-// the line contains no event.
 func (l *line) decodeEvent() substrate.Event {
 	switch {
 	case l.Text != "":
@@ -246,8 +244,8 @@ func newFailure(err error) *failure {
 	return f
 }
 
-// toError converts a failure back into the error that was passed to newFailure. An unknown kind
-// becomes SubstrateUnavailable, because the other process may be newer.
+// toError converts a failure back into an error. An unknown kind becomes SubstrateUnavailable,
+// because the other process may be newer.
 func (f *failure) toError() error {
 	p := &problem.Error{Kind: problem.SubstrateUnavailable, Detail: f.Text}
 	if i := slices.IndexFunc(problem.Kinds(), func(k problem.Kind) bool { return k.String() == f.Kind }); i > 0 {

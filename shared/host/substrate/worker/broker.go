@@ -1,18 +1,13 @@
-// Package worker is a substrate whose turns are run by workers. A worker is a remote program that leases a turn: it
-// gets the turn for LeaseDuration and renews the lease while it works. The process that runs a call uses Infer, which
-// offers a turn and supervises its lease. Workers use the methods Lease, RenewLease, AppendEvents and FinishTurn of a
-// Broker, which package workapi serves.
+// Package worker is a substrate whose turns are run by workers, which are remote programs. The process that runs a call
+// uses Infer, which offers a turn and supervises its lease. A worker leases turns through a Broker, which may be in
+// another process.
 //
-// Turns are documents, so the supervisor of a turn and the Broker that its worker calls may be in different processes.
-// One conditional write decides each step: which worker gets a turn, whether a lease is lost, and which answer is used.
 // Only the supervisor decides that a lease is lost. It decides this if the turn has not changed for LeaseDuration on
-// its own clock, so the clocks of workers and of other processes do not matter. If a supervisor has died, workers can
-// still lease its turn until the turn's deadline. The answer is not used, because a call without a running process ends
-// as void.
+// its own clock.
 //
-// Three invariants hold. At most one answer of a turn is used. A turn is given to another worker only if the last
-// worker had not started it, or if the vacant's substrate allows it (redo=1). Only a worker of the vacant's tenant, in
-// the mode of the call (test or live), gets the texts of the turn.
+// At most one answer of a turn is used. A started turn is given to another worker only if the vacant's substrate allows
+// it (redo=1). Only a worker of the vacant's tenant, in the mode of the call (test or live), gets the texts of the
+// turn.
 package worker
 
 import (
@@ -34,37 +29,30 @@ import (
 )
 
 const (
-	// LeaseDuration is the time without a heartbeat, an event or a result after which a lease is lost.
+	// LeaseDuration is the time without a report or heartbeat after which a lease is lost.
 	LeaseDuration = 60 * time.Second
-	// MaxWaitingRequests limits the requests of one key that wait for a turn in a process.
+	// MaxWaitingRequests limits the requests of one key that wait in a process.
 	MaxWaitingRequests = 64
-	// MaxBatches limits the batches of events of a lease, and MaxEventBytes limits their total size in bytes.
-	MaxBatches    = 20_000
-	MaxEventBytes = 2 << 20
+	MaxBatches         = 20_000
+	MaxEventBytes      = 2 << 20
 
-	// defaultTurnTime limits a turn whose call has no deadline.
 	defaultTurnTime = 15 * time.Minute
-	// turnRetention is the time after the deadline for which a turn remains stored, so that workers can ask about their leases.
-	turnRetention = 10 * time.Minute
-	// pollInterval is the interval at which a supervisor reads its turn, because other processes cannot wake it.
+	turnRetention   = 10 * time.Minute
+	// pollInterval is needed, because other processes cannot wake a supervisor.
 	pollInterval = 300 * time.Millisecond
-	// connectionTime is the time for which a worker is considered connected after a request for turns. connectionStep is the
-	// minimum time between two records of such requests.
-	connectionTime = 3 * time.Minute
-	connectionStep = time.Minute
-	// maxConnectionTimes limits the elements of Broker.connectionTimes.
+	// connectionTime is the time after a request for turns for which a worker is considered connected.
+	connectionTime     = 3 * time.Minute
+	connectionStep     = time.Minute
 	maxConnectionTimes = 10_000
-	// scanPageSize is the number of waiting turns per page. Reading a page costs at most one read unit of DynamoDB.
-	scanPageSize = 16
+	scanPageSize       = 16
 )
 
 // Config configures a Broker. All fields are required.
 type Config struct {
-	Store store.Store
-	Texts *textkeys.Keys
-	Now   func() time.Time
-	Rand  io.Reader // safe for concurrent use
-	// TenantOf returns the tenant whose workers run the turns of a vacant.
+	Store    store.Store
+	Texts    *textkeys.Keys
+	Now      func() time.Time
+	Rand     io.Reader // safe for concurrent use
 	TenantOf func(context.Context, identity.ID) (string, error)
 }
 
@@ -72,12 +60,11 @@ type Config struct {
 type Broker struct {
 	Config
 
-	mu sync.Mutex
-	// lastLeased maps a queue (queueName) to the vacant of its last leased turn, while turns are waiting.
+	mu              sync.Mutex
 	lastLeased      map[string]identity.ID
-	changeSignals   map[string]chan struct{} // closed when a queue or a turn changes in this process
-	waitingRequests map[string]int           // number of waiting requests by Worker.Holder
-	connectionTimes map[store.Key]time.Time  // time of the last record by key of ConnectionDocs
+	changeSignals   map[string]chan struct{} // closed when a queue or a turn changes
+	waitingRequests map[string]int
+	connectionTimes map[store.Key]time.Time
 	closing         chan struct{}
 	drainOnce       sync.Once
 }
@@ -86,7 +73,7 @@ func New(c Config) *Broker {
 	return &Broker{Config: c, lastLeased: map[string]identity.ID{}, changeSignals: map[string]chan struct{}{}, waitingRequests: map[string]int{}, connectionTimes: map[store.Key]time.Time{}, closing: make(chan struct{})}
 }
 
-// Drain makes all current and later requests that wait for turns fail, because the host is closing.
+// Drain makes waiting requests for turns fail.
 func (d *Broker) Drain() { d.drainOnce.Do(func() { close(d.closing) }) }
 
 func (d *Broker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Broker") }
@@ -100,8 +87,6 @@ func (d *Broker) Kinds() substrate.Kinds {
 	}}
 }
 
-// changeSignal returns a channel that the next signalChange with the same name closes. The name is a queue (queueName)
-// or a turn's id.
 func (d *Broker) changeSignal(name string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +120,7 @@ func (d *Broker) newID() (string, error) {
 }
 
 func textKey(id string, lease, report int) store.Key {
-	// The text is the report with the given number within the lease. If both numbers are 0, the text is the question.
+	// If lease and report are 0, the text is the question.
 	return TextDocs.Key(id, strconv.Itoa(lease), strconv.Itoa(report))
 }
 
@@ -144,7 +129,6 @@ func (d *Broker) storeText(ctx context.Context, tx *store.Tx, k store.Key, t *tu
 	if err != nil {
 		return store.AsProblem(err)
 	}
-	// The document contains a format byte, the day of the text key, and the sealed box.
 	TextDocs.Put(tx, store.Doc{Key: k, Expires: t.expires()}, append(binary.BigEndian.AppendUint32([]byte{1}, s.Day), s.Box...))
 	return nil
 }
@@ -182,9 +166,7 @@ func (t *turn) waitingKey(id string) store.Key {
 	return WaitingDocs.Key(t.Tenant, modeName(t.Test), t.Vacant.String(), id)
 }
 
-// updateTurn reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If
-// decide returns false, the turn is not written. Finally, updateTurn wakes the supervisor of the turn if it is in this
-// process.
+// updateTurn commits the changes that decide makes to a turn.
 func (d *Broker) updateTurn(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
@@ -209,8 +191,7 @@ func noLeaseError() error {
 	return problem.New(problem.NotFound, "lease: expected a lease that this key holds, got another one; it may have ended long ago")
 }
 
-// recordConnection records that a worker of a tenant asks for the turns of a vacant. If vacant is nil, the worker asks
-// for the turns of all vacants. A process writes at most one such record per connectionStep.
+// recordConnection records that a worker asks for turns of a vacant, or of all vacants if vacant is nil.
 func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
 	sortKey := anyVacant
 	if vacant != nil {
@@ -238,8 +219,8 @@ func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool,
 	}))
 }
 
-// CheckConnected returns an error of kind NoWorker unless a worker in live mode has asked for turns of a vacant within
-// connectionTime.
+// CheckConnected returns an error of kind NoWorker unless a worker has recently asked for turns of a vacant in live
+// mode.
 func (d *Broker) CheckConnected(ctx context.Context, vacant identity.ID) error {
 	tenant, err := d.TenantOf(ctx, vacant)
 	if err != nil {

@@ -14,21 +14,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// workerSubstrate is the substrate whose turns workers run.
 type workerSubstrate struct {
 	*Broker
-	allowsRedo bool // whether another worker may repeat a turn that a lost worker had started
+	allowsRedo bool
 }
 
-// giveUpMargin is the time before a call's deadline at which the supervisor of a waiting turn gives up. Callers then
-// learn that no worker was connected, and not only that the time ran out.
+// giveUpMargin lets a caller get the error NoWorker and not a timeout.
 const giveUpMargin = 250 * time.Millisecond
 
-// Infer offers a turn to the workers of the vacant's tenant and yields the events of the worker that leases it. If no
-// worker leases the turn in time, the error is of kind NoWorker. If the worker is lost after it has started, the error
-// is of kind SubstrateUnavailable, unless redo=1 lets another worker repeat the turn. If redo=1 is set, the texts of a
-// worker are yielded only together with its result, because the caller must not see texts of a worker that is lost
-// later.
+// Infer implements substrate.Substrate. If redo=1 is set, texts are yielded only together with the result, because the
+// caller must not see the texts of a worker that is lost later.
 func (r *workerSubstrate) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		id, t, err := r.storeTurn(ctx, &q)
@@ -77,11 +72,10 @@ func (r *workerSubstrate) storeTurn(ctx context.Context, q *substrate.Request) (
 	return id, t, err
 }
 
-// withdrawTimeout limits the time of withdraw, which runs after the call has ended.
 const withdrawTimeout = 2 * time.Second
 
-// withdraw ends a turn that has no answer yet. RenewLease then reports to the worker that the answer is not needed.
-// Errors are ignored, because workers cannot lease the turn after its deadline in any case.
+// withdraw ends a turn that has no answer yet. Errors are ignored, because workers cannot lease the turn after its
+// deadline.
 func (r *workerSubstrate) withdraw(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
@@ -99,17 +93,16 @@ func (r *workerSubstrate) withdraw(ctx context.Context, id string) {
 	})
 }
 
-// supervisor follows one turn.
 type supervisor struct {
 	*workerSubstrate
-	emit          func(substrate.Event, error) bool // yield function of Infer
+	emit          func(substrate.Event, error) bool
 	id            string
 	turn          turn
-	version       uint64            // version of the document of turn
-	versionTime   time.Time         // time at which the supervisor first read that version
-	leaseNumber   int               // number of the lease whose reports were read
-	readReports   int               // number of reports of the lease that were read
-	delayedEvents []substrate.Event // texts of the lease that are yielded together with the result (redo=1)
+	version       uint64
+	versionTime   time.Time
+	leaseNumber   int
+	readReports   int
+	delayedEvents []substrate.Event // yielded together with the result (redo=1)
 }
 
 func (s *supervisor) yieldError(err error) (done bool) {
@@ -151,8 +144,6 @@ func (s *supervisor) run(ctx context.Context) {
 	}
 }
 
-// processTurn yields the new events of a version of the turn. done reports whether the turn has ended or the consumer
-// has stopped. If a report cannot be read because the store is unavailable, the next call reads it again.
 func (s *supervisor) processTurn(ctx context.Context, t turn, version uint64) (done bool) {
 	if s.version != version {
 		s.turn, s.version, s.versionTime = t, version, s.now()
@@ -236,8 +227,7 @@ func (s *supervisor) yieldResult(r *Result) {
 	}
 }
 
-// expireLease ends a lease that was not renewed, unless the turn has changed since the supervisor read it. The turn
-// waits for another worker if the lost worker had not started it or allowsRedo is set. Otherwise, its state is lost.
+// expireLease ends a lease that was not renewed.
 func (s *supervisor) expireLease(ctx context.Context) error {
 	err := s.updateTurn(ctx, s.id, func(tx *store.Tx, t *turn, version uint64) (bool, error) {
 		if version != s.version {

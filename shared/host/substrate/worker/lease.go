@@ -18,53 +18,48 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Worker is the sender of a request about leases.
 type Worker struct {
-	Tenant string // tenant of the vacants whose turns the worker runs, or "" for the operator
-	Holder string // name of the worker's key, to which its leases belong
-	Test   bool   // whether the worker gets the turns of test calls instead of live calls
+	Tenant string // "" means the operator
+	Holder string // name of the worker's key
+	Test   bool   // whether the worker runs test calls
 }
 
-// Leased is a turn that a worker has leased. Times are durations, so that the clock of the worker does not matter.
+// Leased is a leased turn. Times are durations, so that the clock of the worker does not matter.
 type Leased struct {
 	Lease  string      `json:"lease"`
 	Vacant identity.ID `json:"vacant_id"`
-	// Seconds is the time after which the lease is lost unless the worker sends something.
-	Seconds int `json:"lease_seconds"`
-	// DeadlineMS is the time until the caller stops waiting, in milliseconds.
+	// Seconds is the time until the lease is lost unless it is renewed.
+	Seconds    int   `json:"lease_seconds"`
 	DeadlineMS int64 `json:"deadline_ms"`
 	// Question is the request that an HTTP agent would get.
 	Question json.RawMessage `json:"question"`
 }
 
-// Types of events.
 const (
-	TypeStarted  = "started" // the work has begun; another worker may not repeat it without redo=1
-	TypeText     = "text"    // next piece of the answer
-	TypeThought  = "thought" // a thought, which is not part of the answer
-	TypeQuestion = "asks"    // the text that follows is a question to the caller
-	TypeTool     = "tool"    // beginning or end of a tool call
+	TypeStarted  = "started" // another worker may not repeat the turn without redo=1
+	TypeText     = "text"
+	TypeThought  = "thought"
+	TypeQuestion = "asks" // the text that follows is a question to the caller
+	TypeTool     = "tool"
 )
 
-// Event is a report of a worker about a turn.
+// Event is a worker's report about a turn.
 type Event struct {
 	Type string         `json:"type" canon:"required"`
 	Text string         `json:"text,omitempty"`
 	Tool *call.ToolStep `json:"tool,omitempty"`
 }
 
-// Usage is the token usage of a turn, in the form in which HTTP agents report it.
 type Usage struct {
 	InputTokens  int64 `json:"input_tokens,omitempty"`
 	OutputTokens int64 `json:"output_tokens,omitempty"`
 	CachedTokens int64 `json:"cached_tokens,omitempty"`
 }
 
-// StateInputRequired is the state of a result whose text is a question to the caller.
+// StateInputRequired means that the text is a question to the caller.
 const StateInputRequired = "input-required"
 
-// Result is the last report of a worker about a turn. The answer consists of the texts of all events, followed by Text.
-// If Error is set, the turn has failed and its call is void.
+// Result ends a turn. The answer is the texts of all events, followed by Text.
 type Result struct {
 	Text  string `json:"text,omitempty"`
 	State string `json:"state,omitempty"`
@@ -74,20 +69,18 @@ type Result struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// failureKinds maps the values of Result.Failure to the kind of the turn's error.
 var failureKinds = map[string]problem.Kind{
 	"": problem.SubstrateUnavailable, "unavailable": problem.SubstrateUnavailable, "busy": problem.SubstrateBusy,
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
 const (
-	maxErrorBytes    = 1000 // limit of Result.Error
+	maxErrorBytes    = 1000
 	maxToolNameBytes = 128
 )
 
-// Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's tenant.
-// Turns of one vacant are leased in the order of their creation. If no turn is waiting, Lease waits for a turn for at
-// most the duration wait, and then returns nil.
+// Lease leases a waiting turn of a vacant, or of any vacant of the worker's tenant if vacant is nil. It returns nil if
+// no turn appears within wait.
 func (d *Broker) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
 	if err := d.recordConnection(ctx, w.Tenant, w.Test, vacant); err != nil {
 		return nil, err
@@ -135,8 +128,7 @@ func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	}, nil
 }
 
-// leaseNext leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, the search starts after the
-// vacant whose turn this process leased last, so that every vacant of the tenant is served.
+// leaseNext starts after the vacant that was served last if vacant is nil, so that every vacant is served.
 func (d *Broker) leaseNext(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
 	r := WaitingDocs.Range(w.Tenant, modeName(w.Test))
 	if vacant != nil {
@@ -184,7 +176,6 @@ func (d *Broker) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leas
 }
 
 func (d *Broker) leaseTurn(ctx context.Context, w Worker, id string, waitingKey store.Key) (*Leased, error) {
-	// The result is nil if the turn is no longer waiting.
 	var l *Leased
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		l = nil
@@ -220,8 +211,7 @@ func (d *Broker) leaseTurn(ctx context.Context, w Worker, id string, waitingKey 
 	return l, nil
 }
 
-// updateLease lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's
-// last lease and has not been lost.
+// updateLease lets decide change the turn of a lease that w holds and that is not lost.
 func (d *Broker) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
 	id, number, _ := strings.Cut(lease, ".")
 	n, err := strconv.Atoi(number)
@@ -239,8 +229,7 @@ func (d *Broker) updateLease(ctx context.Context, w Worker, lease string, decide
 	})
 }
 
-// RenewLease renews a lease. It reports whether the turn has ended without an answer, for example because the caller
-// canceled it.
+// RenewLease renews a lease. canceled reports whether the turn has ended without an answer.
 func (d *Broker) RenewLease(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
 	var vacant identity.ID
 	err = d.updateLease(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
@@ -249,13 +238,12 @@ func (d *Broker) RenewLease(ctx context.Context, w Worker, lease string) (cancel
 		return t.State == stateLeased, nil
 	})
 	if err == nil {
-		err = d.recordConnection(ctx, w.Tenant, w.Test, &vacant) // a worker that renews a lease is connected
+		err = d.recordConnection(ctx, w.Tenant, w.Test, &vacant)
 	}
 	return canceled, err
 }
 
-// AppendEvents stores the events of a lease and renews it. batch is the number of the batch within the lease, starting
-// at 1. A repeated batch is ignored.
+// AppendEvents stores the events of a lease and renews it. A repeated batch is ignored.
 func (d *Broker) AppendEvents(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
 	for i := range events {
 		if err := events[i].check(fmt.Sprintf("events[%d].", i)); err != nil {
@@ -265,7 +253,7 @@ func (d *Broker) AppendEvents(ctx context.Context, w Worker, lease string, batch
 	return d.storeReport(ctx, w, lease, batch, report{Events: events})
 }
 
-// FinishTurn ends a turn with a result. The same result may be sent again.
+// FinishTurn ends a turn with a result, which may be sent again.
 func (d *Broker) FinishTurn(ctx context.Context, w Worker, lease string, r Result) error {
 	if err := r.check(); err != nil {
 		return err
@@ -273,14 +261,12 @@ func (d *Broker) FinishTurn(ctx context.Context, w Worker, lease string, r Resul
 	return d.storeReport(ctx, w, lease, 0, report{Result: &r})
 }
 
-// report contains a batch of events or the result.
 type report struct {
 	Events []Event `json:"events,omitempty"`
 	Result *Result `json:"result,omitempty"`
 }
 
 func (d *Broker) storeReport(ctx context.Context, w Worker, lease string, batch int, r report) error {
-	// batch is the number of a batch of events within the lease. It is ignored for a result.
 	encoded, err := json.Marshal(r)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the report")

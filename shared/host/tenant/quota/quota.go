@@ -1,8 +1,5 @@
-// Package quota limits the data that a tenant may store on a host.
-//
-// The operator's own vacants, which have no tenant, are not limited. Data without a quota, such as
-// the rows of calls and changes, is limited only by the rate of requests. These rows are never
-// deleted.
+// Package quota limits the data that a tenant may store on a host. The operator's own vacants,
+// which have no tenant, are not limited. Rows of calls are limited only by the rate of requests.
 package quota
 
 import (
@@ -20,10 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Name is the name of a quota.
 type Name string
 
-// Names of the quotas, which definitions describes.
 const (
 	Vacants   Name = "vacants"
 	Versions  Name = "versions"
@@ -32,12 +27,11 @@ const (
 	Links     Name = "links"
 )
 
-// definition describes a quota.
 type definition struct {
 	name         Name
 	defaultLimit int64
 	objects      string
-	advice       string // advice to a tenant that has reached the quota
+	advice       string
 }
 
 var definitions = []definition{
@@ -52,11 +46,9 @@ func definitionOf(name Name) definition {
 	return definitions[slices.IndexFunc(definitions, func(r definition) bool { return r.name == name })]
 }
 
-// maxLimit limits the value of a quota.
 const maxLimit = 1_000_000_000
 
-// Quotas contains the operator's quotas. The key is NAME for all tenants or TENANT/NAME for one
-// tenant. Quotas without a value have their default.
+// Quotas maps NAME, or TENANT/NAME for one tenant, to a limit. Missing quotas have their default.
 type Quotas map[string]int64
 
 func Defaults() Quotas {
@@ -67,7 +59,6 @@ func Defaults() Quotas {
 	return q
 }
 
-// ParseFormat describes the input of Parse.
 const ParseFormat = "NAME=NUMBER,... such as vacants=500,acme/vacants=5000, of the quotas vacants, versions, megabytes, keys and links"
 
 func Parse(text string) (Quotas, error) {
@@ -117,10 +108,9 @@ func (q Quotas) Check(tenant string, name Name, count int64) error {
 	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", name, tenant, limit, r.objects, r.advice)
 }
 
-// Add adds a change of a tenant's count to tx. delta is a number of vacants, or bytes for
-// Megabytes. If concurrent changes use up the quota, the commit fails with an error that
-// ConvertError converts. If the tenant has no stored count yet, Add calls countExisting, which may
-// stop at the limit.
+// Add adds delta vacants, or bytes for Megabytes, to a tenant's count. If concurrent changes use up
+// the quota, the commit fails with an error that ConvertError converts. If no count is stored yet,
+// Add calls countExisting, which may stop at the limit.
 func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, name Name, delta int64, countExisting func(ctx context.Context, limit int64) (int64, error)) error {
 	if tenant == "" || delta == 0 {
 		return nil
@@ -158,8 +148,8 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, name Name,
 	return nil
 }
 
-// ConvertError converts an error to an error of kind QuotaReached if a commit has failed because an
-// Add exceeds its quota. It returns other errors unchanged.
+// ConvertError converts the error of a commit that exceeds a quota to QuotaReached. It returns
+// other errors unchanged.
 func (q Quotas) ConvertError(err error) error {
 	var bounds *store.BoundsError
 	if !errors.As(err, &bounds) {

@@ -1,5 +1,5 @@
-// Package exports writes the usage of each account per day for bookkeeping, as a file of JSON lines
-// and a CSV file. A file is written once, after its day is over and folded, and never changes.
+// Package exports writes the usage of each account per day as JSON lines and CSV. A file never
+// changes.
 package exports
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// exportDelay is the time between the end of a day and its export, so that late rows are folded.
+	// exportDelay lets late rows be folded before a day is exported.
 	exportDelay = 15 * time.Minute
 	// maxDays limits the days that are exported after a pause.
 	maxDays = 31
@@ -46,8 +46,8 @@ func FileKey(day time.Time, account, extension string) string {
 
 const oneDay = 24 * time.Hour
 
-// Run exports the days that are over and not exported yet, and returns the number of written files.
-// On a new host, the first run exports only the last day.
+// Run exports the days that are over and returns the number of written files. The first run on a
+// new host exports only the last day.
 func (x *Exporter) Run(ctx context.Context) (fileCount int, err error) {
 	b := x.Billing
 	lastExported, d, err := LastDayDocs.Get(ctx, b.Store, LastDayDocs.Key())

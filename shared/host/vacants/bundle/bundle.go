@@ -1,8 +1,4 @@
-// Package bundle writes the export file of an identity, which contains its unencrypted key, its
-// card, manifest, agent and logbook, and the state of its calls to others.
-//
-// All exports have the same format. AppendJSON leaves no copy of the seed in memory except in
-// its result.
+// Package bundle writes the export file of an identity, which contains its unencrypted key.
 package bundle
 
 import (
@@ -20,20 +16,17 @@ import (
 
 const FormatVersion = "vacancy-export/1"
 
-// Bundle is the content of an export.
 type Bundle struct {
 	Name string
 	Key  *identity.Key
-	Card []byte // blob of the signed card, or nil
-	// Manifest is the blob of the manifest that names the parent, or nil.
+	Card []byte // may be nil
+	// Manifest names the parent. It may be nil.
 	Manifest []byte
-	Agent    []byte // JSON of the agent, or nil for the default agent
+	Agent    []byte // nil for the default agent
 	Logbook  []logbook.Entry
-	Chains   []Chain // one chain per target
+	Chains   []Chain
 }
 
-// Chain contains the state of the vacant's calls to one target. State is the JSON that package
-// filebook stores for a chain.
 type Chain struct {
 	Target identity.ID
 	State  []byte
@@ -41,8 +34,7 @@ type Chain struct {
 
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// AppendJSON appends the bundle as one JSON object with the export time now. Each entry and chain
-// is on its own line for human readers. The caller must overwrite the bytes after use.
+// AppendJSON appends JSON that the caller must overwrite after use.
 func (b *Bundle) AppendJSON(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {
@@ -67,8 +59,7 @@ func (b *Bundle) AppendJSON(dst []byte, now time.Time) []byte {
 
 	beforeSeed := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
 		FormatVersion, canon.FormatTime(now), b.Name, b.Key.ID())
-	// A single allocation is required, because growing the slice would leave a copy of the seed in
-	// memory.
+	// Growing the slice would leave a copy of the seed in memory.
 	dst = append(slices.Grow(dst, len(beforeSeed)+2*identity.Size+1+len(afterSeed)), beforeSeed...)
 	seed := b.Key.Seed()
 	defer clear(seed)

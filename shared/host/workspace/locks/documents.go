@@ -8,15 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Docs contains the locks of each workspace with a lock or a policy.
 var Docs = store.DocKind[lockDocument]{
 	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.JSONCodec[lockDocument](1),
 }
 
-// LockNumberDocs contains a lock number for each workspace. The number increases when a task gets a
-// lock and when the policy changes. A write to a workspace depends on this number and not on the
-// document in Docs, which may be large because it has an entry for each waiting task.
+// LockNumberDocs contains a number for each workspace, which increases when a task gets a lock and
+// when the policy changes. Writes depend on this number, because the document in Docs may be large.
 var LockNumberDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "lock number of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifySkip},
 	Codec: store.CountCodec(),
@@ -24,10 +22,9 @@ var LockNumberDocs = store.DocKind[int64]{
 
 type lockDocument struct {
 	Policy Policy  `json:"policy,omitempty"` // "" means Warn
-	Locks  []entry `json:"locks,omitempty"`  // in the order of dispatch
+	Locks  []entry `json:"locks,omitempty"`
 }
 
-// entry is a lock that a task holds or waits for.
 type entry struct {
 	Task      string      `json:"task"`
 	Vacant    identity.ID `json:"vacant"`

@@ -1,8 +1,4 @@
 // Package locks lets the tasks of agents lock files in workspaces.
-//
-// Only an unfinished task holds a lock. Under the policies Queue and Reject, a task does not get a
-// lock that overlaps the lock of another task, and a write to a path that another task has locked
-// does not commit. Under the policy Warn, locks are only shown to other tasks.
 package locks
 
 import (
@@ -21,7 +17,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Policy determines what happens to a task whose lock overlaps the lock of another task.
 type Policy string
 
 const (
@@ -86,8 +81,7 @@ func (l *Locks) Acquire(ctx context.Context, tx *store.Tx, taskRef task.Ref, d *
 	return nil, true, nil
 }
 
-// incrementNumber increments the lock number of a workspace. Writes that CheckWrite has
-// accepted but that are not committed yet then fail.
+// incrementNumber makes uncommitted writes fail, even if CheckWrite has accepted them.
 func incrementNumber(tx *store.Tx, ref workspace.Ref) {
 	tx.AddWrites(store.Add{Key: LockNumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
@@ -119,8 +113,7 @@ func (e *entry) overlaps(paths []string) bool {
 	})
 }
 
-// IsWithin reports whether path is dir or is in dir. It compares folded paths. The folder "." is
-// the complete workspace.
+// IsWithin treats the folder "." as the complete workspace.
 func IsWithin(path, dir string) bool { return strings.HasPrefix(dirPrefix(path), dirPrefix(dir)) }
 
 func dirPrefix(path string) string {
@@ -131,9 +124,9 @@ func dirPrefix(path string) string {
 	return path + "/"
 }
 
-// CheckWrite returns an error if the task has ended. Under the policies Queue and Reject, it also
-// returns an error if another task holds a lock on the path, and names that task. CheckWrite adds a
-// condition to tx, so that the commit fails if the locks change concurrently.
+// CheckWrite returns an error if the task has ended, or if the policy forbids the write because of
+// another task's lock. It adds a condition to tx, so that the commit fails if the locks change
+// concurrently.
 func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref, taskRef task.Ref, path string) error {
 	switch isUnfinished, err := task.IsUnfinished(ctx, l.Store.Store, taskRef, l.Now()); {
 	case err != nil:
@@ -141,8 +134,8 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	case !isUnfinished:
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
-	// Read the number before the locks: if the locks change in between, the number changes too,
-	// and the commit fails.
+	// Read the number before the locks. If the locks change in between, the number changes too, and
+	// the commit fails.
 	number, d, err := LockNumberDocs.Get(ctx, l.Store.Store, LockNumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.AsProblem(err)
@@ -151,7 +144,7 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	if err != nil {
 		return store.AsProblem(err)
 	}
-	// Add the condition also under the policy Warn, because the policy may change before the commit.
+	// The policy may change before the commit.
 	tx.AddWrites(store.Add{Key: d.Key, Min: number, Max: number})
 	if v.Policy != Queue && v.Policy != Reject {
 		return nil
@@ -166,8 +159,7 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	return nil
 }
 
-// IsLockChange reports whether a write failed because locks have changed since CheckWrite. The
-// write may be retried.
+// IsLockChange reports whether a write failed, and may be retried, because locks have changed.
 func IsLockChange(err error) bool {
 	boundsErr := new(store.BoundsError)
 	return errors.As(err, &boundsErr) && LockNumberDocs.Matches(boundsErr.Key)
@@ -205,7 +197,7 @@ func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) erro
 		if err != nil {
 			return err
 		}
-		v.Policy = p // tasks that hold or wait for locks continue
+		v.Policy = p
 		Docs.Put(tx, d, v)
 		incrementNumber(tx, ref)
 		return nil

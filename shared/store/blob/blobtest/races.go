@@ -39,8 +39,7 @@ func testOneCreator(t *testing.T, b blob.Blobs) {
 	}
 }
 
-// testNoLostUpdate increments a counter in an object concurrently, in the way in which publishers
-// replace a manifest.
+// testNoLostUpdate increments a counter in an object concurrently.
 func testNoLostUpdate(t *testing.T, b blob.Blobs) {
 	const writers, perWriter = 4, 5
 	put(t, b, "counter", "0", blob.Condition{Absent: true})

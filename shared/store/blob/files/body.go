@@ -8,7 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// contextReader is an io.Reader that fails once its context has ended.
 type contextReader struct {
 	ctx    context.Context
 	reader io.Reader
@@ -21,7 +20,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.reader.Read(p)
 }
 
-// body is an object's body. Its read errors wrap blob.ErrUnavailable.
+// body wraps its read errors in blob.ErrUnavailable.
 type body struct {
 	reader io.Reader
 	io.Closer

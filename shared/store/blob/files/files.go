@@ -1,8 +1,5 @@
 // Package files stores blobs as files of one directory, which several processes of a machine may
 // share.
-//
-// The file of a key is always one complete version. Put writes the new version to a temporary file,
-// syncs it, and acquires the lock. Then it checks the condition and renames the file.
 package files
 
 import (
@@ -24,27 +21,23 @@ import (
 )
 
 const (
-	// objectsDir, incomingDir and lockFile are the entries of the directory.
 	objectsDir  = "objects"
 	incomingDir = "incoming"
 	lockFile    = "lock"
-	// dirSuffix ends each directory name. The keys "a" and "a/b" are stored as the files "a" and
-	// "a%/b", which can both exist.
+	// dirSuffix ends each directory name, so that the keys "a" and "a/b" can both exist.
 	dirSuffix = "%"
 	// abandonedAge is the age at which a temporary file is considered abandoned by its writer.
 	abandonedAge = 24 * time.Hour
 )
 
-// Files stores blobs in one directory.
 type Files struct {
 	dir string
-	// writerSlot is a semaphore of size one. A writer acquires it first, and then polls for the lock
-	// file, which excludes other processes.
+	// writerSlot is a semaphore of size one. The lock file excludes other processes.
 	writerSlot chan struct{}
 }
 
-// Open creates the directory if it is absent, readable only by its owner, and removes temporary
-// files that are abandoned at now.
+// Open creates the directory if it is absent, and removes temporary files that are abandoned at
+// now.
 func Open(dir string, now time.Time) (*Files, error) {
 	for _, name := range []string{objectsDir, incomingDir} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
@@ -59,7 +52,7 @@ func Open(dir string, now time.Time) (*Files, error) {
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && now.Sub(info.ModTime()) > abandonedAge {
-			// A failure is harmless, because the next Open tries again.
+			// The next Open tries again.
 			_ = os.Remove(filepath.Join(dir, incomingDir, entry.Name()))
 		}
 	}
@@ -117,8 +110,8 @@ func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 	return file, nil
 }
 
-// readInfo describes an open file. It reads the complete file, because the tag is the SHA-256 of
-// its bytes. A modification time could be equal for two versions.
+// readInfo reads the complete file, because the tag is the SHA-256 of its bytes. A modification
+// time could be equal for two versions.
 func readInfo(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, contextReader{ctx, file})
@@ -226,8 +219,7 @@ func (f *Files) installFile(tempPath, path string) error {
 	return errors.Join(errs...)
 }
 
-// makeDirs creates dir, which is root or a descendant of root, and returns the parent of each new
-// directory. The caller must sync these parents.
+// makeDirs returns the parent of each new directory. The caller must sync these parents.
 func makeDirs(root, dir string) (parents []string, err error) {
 	for path := dir; path != root; path = filepath.Dir(path) {
 		if _, err := os.Stat(path); err == nil {
@@ -238,8 +230,7 @@ func makeDirs(root, dir string) (parents []string, err error) {
 	return parents, os.MkdirAll(dir, 0o700)
 }
 
-// Delete implements blob.Blobs. It does not remove empty directories, because another process may
-// be about to write to them.
+// Delete does not remove empty directories, because another process may be about to write to them.
 func (f *Files) Delete(ctx context.Context, key string) error {
 	if err := blob.CheckKey(key); err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// List implements blob.Blobs. It walks the complete directory for each page, because the byte order
-// of keys is not the order of nested directories.
+// List walks the complete directory for each page, because the byte order of keys is not the order
+// of nested directories.
 func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
 	if err := blob.CheckList(prefix, n); err != nil {
 		return nil, "", err

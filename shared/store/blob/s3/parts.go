@@ -13,34 +13,31 @@ import (
 )
 
 const (
-	// Parts are fetched over several connections, because one connection to S3 transfers only about 80
-	// MB/s. For example, an index of 100,000 cards has 250 MB.
+	// Parts are fetched over several connections, because one connection transfers only about 80 MB/s.
 	partSize = 8 << 20
-	// maxPartsAhead limits the parts in memory to 32 MiB: one for Read, and the others in the queue.
+	// maxPartsAhead limits the parts in memory to 32 MiB.
 	maxPartsAhead = 4
 	maxPartTries  = 3
 )
 
-// partsReader is the body of a large object. The first part comes from the response that reported the
-// size. The other parts are fetched concurrently and read in order. All parts belong to one
+// partsReader is the body of a large object. The first part comes from the response that reported
+// the size. The other parts are fetched concurrently and read in order. All parts belong to one
 // version.
 type partsReader struct {
 	first          io.ReadCloser
-	firstRemaining int64 // unread bytes of the first part
+	firstRemaining int64
 	queue          chan chan part
 	buffer         []byte
 	err            error
 	cancel         context.CancelFunc
 }
 
-// part is a fetched part or the error of its fetch.
 type part struct {
 	data []byte
 	err  error
 }
 
-// newPartsReader returns the body of an object with info.Size bytes. first is the response body that
-// starts at the first byte.
+// newPartsReader returns the body of an object. first must start at the first byte.
 func (b *Bucket) newPartsReader(ctx context.Context, first io.ReadCloser, info blob.Info) *partsReader {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &partsReader{first: first, firstRemaining: partSize, queue: make(chan chan part, maxPartsAhead-1), cancel: cancel}
@@ -90,7 +87,6 @@ func (p *partsReader) Read(dst []byte) (int, error) {
 			return n, io.ErrUnexpectedEOF
 		}
 		if p.firstRemaining == 0 {
-			// The rest of the first response is not used, because the other parts are fetched.
 			err = errors.Join(ignoreEOF(err), p.first.Close())
 		}
 		return n, err

@@ -1,8 +1,5 @@
-// Package s3 stores blobs in one S3 bucket.
-//
-// S3 itself evaluates every condition (If-Match, If-None-Match), so Put needs no earlier read. Put
-// stores a random name in each object's metadata. If the response to a Put was lost, the retry
-// recognizes the object by this name.
+// Package s3 stores blobs in one S3 bucket. S3 itself evaluates every condition (If-Match,
+// If-None-Match).
 //
 // The role needs s3:GetObject, s3:PutObject and s3:DeleteObject on the keys, and s3:ListBucket. If
 // s3:ListBucket is missing, S3 answers 403 for an absent key.
@@ -29,14 +26,11 @@ import (
 const (
 	// putIDEntry is the metadata entry for the random name of a Put.
 	putIDEntry = "vacancy-put"
-	// responseTimeout is the timeout from the end of a request to the first byte of the response.
-	// It does not limit a large upload.
+	// responseTimeout does not limit the time of an upload or download.
 	responseTimeout = 10 * time.Second
-	// Three tries take about a second. The SDK would wait up to 20 s between tries, longer than
-	// callers can wait.
-	maxTries   = 3
-	maxBackoff = 500 * time.Millisecond
-	// maxContendedTries limits the tries while S3 answers 409 because of another Put to the same key.
+	// The SDK would wait up to 20 s between tries, longer than callers can wait.
+	maxTries          = 3
+	maxBackoff        = 500 * time.Millisecond
 	maxContendedTries = 5
 )
 
@@ -51,8 +45,7 @@ func New(client *s3.Client, bucket string, rand io.Reader) *Bucket {
 	return &Bucket{client: client, name: bucket, rand: rand}
 }
 
-// NewClient returns a client with timeouts for large bodies: it limits the wait for a response, but
-// not the transfer. opts are applied last.
+// NewClient limits the wait for a response, but not the transfer.
 func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 	settings := func(o *s3.Options) {
 		o.UsePathStyle = cfg.BaseEndpoint != nil // servers other than AWS have no host name per bucket
@@ -144,9 +137,9 @@ func (b *Bucket) putObject(ctx context.Context, in *s3.PutObjectInput) (*s3.PutO
 	}
 }
 
-// resolveRefusal returns the tag if the refused Put had already succeeded, otherwise an error. If
-// the response to a Put is lost, the client sends it again. S3 refuses the second request, because
-// the first one has changed the object.
+// resolveRefusal returns the tag if the refused Put had already succeeded. If the response to a Put
+// is lost, the client sends it again, and S3 refuses the second request because the first one has
+// changed the object.
 func (b *Bucket) resolveRefusal(ctx context.Context, key, putID string, refusal error) (string, error) {
 	existing, err := b.headObject(ctx, key)
 	switch {
@@ -191,7 +184,6 @@ func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) 
 	return page, page[len(page)-1].Key, nil
 }
 
-// body is an object's body. It reports a truncated body as an error.
 type body struct {
 	reader    io.ReadCloser
 	remaining int64
@@ -218,8 +210,7 @@ func errorCode(err error) string {
 	return ""
 }
 
-// isConditionFailure reports whether the condition of a Put did not hold. S3 answers If-Match on an
-// absent key with NoSuchKey.
+// isConditionFailure includes NoSuchKey, with which S3 answers If-Match on an absent key.
 func isConditionFailure(err error) bool {
 	return errorCode(err) == "PreconditionFailed" || isAbsent(err)
 }

@@ -1,8 +1,6 @@
 // Package feed implements store.Feed on the DynamoDB stream of a rows table. Its partitions are the
-// stream's shards, and its offsets are their sequence numbers.
-//
-// A stream retains records for 24 hours. AWS closes a shard after some hours and opens child
-// shards, so a partition ends and is later no longer listed.
+// stream's shards, and its offsets are their sequence numbers. A stream retains records for 24
+// hours, and its shards close after some hours.
 package feed
 
 import (
@@ -31,7 +29,7 @@ type Feed struct {
 	arn    string
 
 	mu        sync.Mutex
-	positions map[string]pagePosition // position of each partition
+	positions map[string]pagePosition
 }
 
 // pagePosition is the position of the next page of a partition. After a page without new rows,
@@ -46,7 +44,6 @@ func New(client *dynamodbstreams.Client, arn string) *Feed {
 	return &Feed{client: client, arn: arn, positions: map[string]pagePosition{}}
 }
 
-// requestTimeout is the timeout of one request. A page has at most one megabyte.
 const requestTimeout = 10 * time.Second
 
 func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
@@ -99,8 +96,8 @@ func sortParentsFirst(partitions []store.Partition) []store.Partition {
 // pages both at the end of an open shard and before further records.
 const maxEmptyPages = 5
 
-// RowsAfter implements store.Feed. It returns only new rows. The tamper detector reports modified
-// and removed rows.
+// RowsAfter implements store.Feed. It ignores modified and removed rows, which the tamper detector
+// reports.
 func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
@@ -145,8 +142,8 @@ func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (
 	return nil, offset, false, nil
 }
 
-// iteratorAfter returns an iterator for the page after an offset. If isCached is true, the iterator
-// was cached with an earlier page and may have expired.
+// iteratorAfter returns an iterator for the page after an offset. A cached iterator may have
+// expired.
 func (f *Feed) iteratorAfter(ctx context.Context, partition, offset string) (iterator string, isCached bool, err error) {
 	f.mu.Lock()
 	cached := f.positions[partition]

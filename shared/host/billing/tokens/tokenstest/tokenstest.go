@@ -1,5 +1,5 @@
-// Package tokenstest contains an OpenID Connect provider for tests. It publishes its metadata and
-// keys, and signs any token that a test needs.
+// Package tokenstest contains an OpenID Connect provider for tests, which signs any token that a
+// test needs.
 package tokenstest
 
 import (
@@ -18,8 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Keys returns a key for each algorithm by its name. The keys are created once, because the
-// creation of an RSA key is slow.
+// Keys creates its keys once, because the creation of an RSA key is slow.
 var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 	r, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -39,16 +38,11 @@ var Keys = sync.OnceValue(func() map[string]crypto.Signer {
 // Provider is an issuer of tokens on loopback. Functions passed to Update may change its fields.
 type Provider struct {
 	*httptest.Server
-	// Keys contains the JWKs that the provider publishes. Initially, these are the keys of the
-	// function Keys, with the algorithm as kid.
-	Keys []any
-	// KeysURL and Issuer are in the provider's metadata.
+	Keys            []any
 	KeysURL, Issuer string
-	// RespondWithKeys answers requests for keys, if it is not nil.
 	RespondWithKeys func(http.ResponseWriter)
-	// BeforeKeys runs before each answer with keys, if it is not nil.
+	// BeforeKeys runs before each answer with keys.
 	BeforeKeys func()
-	// KeyFetches counts the requests for keys.
 	KeyFetches atomic.Int64
 
 	mu sync.Mutex
@@ -94,8 +88,8 @@ func (p *Provider) Update(change func()) {
 	change()
 }
 
-// Sign returns a signed token. claims is a string with JSON, or a value that Sign encodes as JSON.
-// header adds or replaces members of the token's header.
+// Sign returns a signed token. claims is a string with JSON, or a value that Sign encodes. header
+// adds or replaces members of the token's header.
 func Sign(alg, kid string, claims any, header map[string]any) (string, error) {
 	o := (&jose.SignerOptions{}).WithHeader("kid", kid)
 	for k, v := range header {

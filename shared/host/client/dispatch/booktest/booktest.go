@@ -1,5 +1,4 @@
-// Package booktest is the contract suite of dispatch.Book, which every book must pass. A book has
-// one session per pair at a time, and does not lose or mix up states.
+// Package booktest is the contract suite of dispatch.Book, which every book must pass.
 package booktest
 
 import (
@@ -13,7 +12,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The contract uses one caller and two targets.
 var self, firstTarget, secondTarget = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
 // Run tests the contract with the books that open returns. All of them must use the same storage.

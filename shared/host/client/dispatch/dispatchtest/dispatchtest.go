@@ -25,7 +25,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Start is the initial time of a Clock.
 var Start = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
 // Clock is a clock that advances only when a test waits.
@@ -96,8 +95,7 @@ type Host struct {
 	// AnswerTimeout is the time after which an unanswered call is void (default 35 s).
 	AnswerTimeout time.Duration
 
-	// RestoredAt, if set, is the time of a restore from a backup. Envelopes signed until five minutes
-	// later are refused.
+	// RestoredAt, if set, is the time of a restore from a backup.
 	RestoredAt time.Time
 	// Refuse, if set, returns the refusal of an envelope that was not accepted before, or nil.
 	Refuse func(e *envelope.Envelope) *problem.Error
@@ -113,9 +111,9 @@ type Request struct {
 	Hash                       identity.Hash
 	Reset                      bool
 	Tip                        chain.Tip
-	epochStart, prevEpochStart int       // starts of the row's epoch and of the previous epoch; 0 for epoch 0
-	due                        time.Time // time after which the undecided call is void
-	Decision                   string    // "", "answer", "void"
+	epochStart, prevEpochStart int // 0 for epoch 0
+	due                        time.Time
+	Decision                   string // "", "answer", "void"
 	Reply                      *envelope.Envelope
 	TextGone                   bool
 }
@@ -123,7 +121,7 @@ type Request struct {
 // Pair is a caller's history with the vacant.
 type Pair struct {
 	Rows          []*Request
-	ResponseTip   chain.Tip // epoch, seq and hash of the last answer
+	ResponseTip   chain.Tip
 	responseEpoch uint64
 }
 
@@ -153,8 +151,7 @@ func (p *Pair) Tip() chain.Tip {
 	return p.Rows[len(p.Rows)-1].Tip
 }
 
-// tipWithFloor returns the tip of the request chain. Its floor is the later of the chain's floor
-// and the floor that follows from RestoredAt.
+// tipWithFloor raises the floor of the chain to the floor after a restore.
 func (h *Host) tipWithFloor(p *Pair) chain.Tip {
 	tip := p.Tip()
 	if floor := h.RestoredAt.Add(300 * time.Second); !h.RestoredAt.IsZero() && floor.After(tip.Floor) {
@@ -171,7 +168,6 @@ func (p *Pair) lastEpoch() (epochStart, prevEpochStart int) {
 	return r.epochStart, r.prevEpochStart
 }
 
-// Body is a JSON object.
 type Body = map[string]any
 
 func (h *Host) Serve(path string, raw []byte) (int, []byte) {
@@ -429,10 +425,9 @@ func (h *Host) CountExecuted(key string) (n int) {
 type Wire struct {
 	mu   sync.Mutex
 	Host *Host
-	// Fault, if set, returns the fault to inject into a post, for example "reply lost", or "". Post
-	// defines the faults.
+	// Fault, if set, returns the fault to inject into a post, for example "reply lost".
 	Fault func(path string, e *envelope.Envelope) string
-	Posts []PostedRequest // all posted requests
+	Posts []PostedRequest
 }
 
 type PostedRequest struct {

@@ -1,9 +1,8 @@
 // Package filebook stores the state of calls in files, one per target, in the directory of the
 // calling identity (PROTOCOL §23 C7).
 //
-// A lock file allows one session per target at a time across all processes of the machine. A state
-// file is replaced atomically and is durable before Save returns. An unreadable file is never
-// overwritten.
+// A lock file allows one session per target at a time across all processes. An unreadable state
+// file is never overwritten.
 package filebook
 
 import (
@@ -24,27 +23,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxStateBytes limits a state file, like dispatch.DecodeState.
 const maxStateBytes = 64 << 20
 
-// lockPollInterval is the pause between tries to lock. Unlike a wait in the operating system,
-// polling can end with ctx.
+// lockPollInterval is the pause between tries to lock, because a blocking lock could not end with
+// ctx.
 const lockPollInterval = 5 * time.Millisecond
 
-// Book is a dispatch.Book in the directory Dir, which is created (0700) when needed. It is safe for
-// concurrent use, also by other processes.
+// Book is a dispatch.Book in the directory Dir. It is safe for concurrent use.
 type Book struct {
-	Dir string
-	// Wait pauses between tries to lock. It returns early if ctx ends. If it is nil, the Book
-	// sleeps.
+	Dir  string
 	Wait func(ctx context.Context, d time.Duration) error
-	// OnWait is called once if Open waits for another session. st is the state that the other
-	// session has saved. OnWait may be nil.
+	// OnWait, if not nil, is called once with the saved state if Open waits for another session.
 	OnWait func(st *dispatch.State)
 }
 
-// triesBeforeOnWait is the number of tries to lock after which OnWait is called. Most calls end
-// earlier.
 const triesBeforeOnWait = 50
 
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
@@ -55,7 +47,7 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	var err error
 	s.lock, err = b.lock(ctx, target.String(), func() {
 		if b.OnWait != nil {
-			if st, err := s.Load(); err == nil { // possible without the lock, because files are replaced atomically
+			if st, err := s.Load(); err == nil { // safe without the lock, because files are replaced atomically
 				b.OnWait(&st)
 			}
 		}
@@ -66,9 +58,8 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 	return s, nil
 }
 
-// lock locks a name with a separate file, because each Save replaces the state file. After
-// triesBeforeOnWait tries, it reports the wait once. The lock file is never removed. Otherwise two
-// processes could lock two files of the same name.
+// lock uses a separate file, because each Save replaces the state file. It never removes the lock
+// file, because two processes could then lock two files of the same name.
 func (b *Book) lock(ctx context.Context, name string, notifyWait func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
 	for n := 1; ; n++ {
@@ -140,8 +131,8 @@ func (s *session) Save(st dispatch.State) error {
 	return replaceFile(s.dir, s.path, st.AppendJSON(nil))
 }
 
-// replaceFile syncs a temporary file and renames it. After a crash before the rename, the next
-// write overwrites the temporary file. The caller must hold the lock.
+// replaceFile writes a temporary file and renames it, so that a crash leaves the old or the new
+// file. The caller must hold the lock.
 func replaceFile(dir, path string, data []byte) error {
 	tempPath := path + ".next"
 	f, err := os.OpenFile(tempPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -13,8 +13,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// savedDataFile is the base name of the file with a client's SavedData. It differs from the names
-// of targets, which have 64 hexadecimal digits.
 const savedDataFile = "known"
 
 // Change implements discovery.Memory. It ignores the identity, because the directory belongs to one

@@ -1,5 +1,5 @@
-// Package memorybook stores the state of calls in memory, for tests, agents and load generators
-// whose chains end with the process.
+// Package memorybook stores the state of calls in memory, for programs whose chains end with the
+// process.
 package memorybook
 
 import (
@@ -12,20 +12,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Book is a dispatch.Book in memory. The zero Book is empty and ready for use. It is safe for
-// concurrent use.
+// Book is a dispatch.Book in memory. The zero Book is ready for use. A Book is safe for concurrent
+// use.
 type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
 
-	savedDataMu sync.Mutex                           // guards savedData
-	savedData   map[identity.ID]*discovery.SavedData // data by calling identity
+	savedDataMu sync.Mutex
+	savedData   map[identity.ID]*discovery.SavedData
 }
 
 type pair struct{ self, target identity.ID }
 
 type entry struct {
-	lock  chan struct{} // holds one token while the pair is unlocked
+	lock  chan struct{}
 	state dispatch.State
 }
 
@@ -81,7 +81,7 @@ type session struct {
 	once sync.Once
 }
 
-// Load returns the state without a copy, because its slices are never changed in place.
+// Load returns no copy, because the slices of a State are never changed in place.
 func (s *session) Load() (dispatch.State, error) { return s.e.state, nil }
 
 func (s *session) Save(st dispatch.State) error {

@@ -11,11 +11,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// testCase is one or more requests to the gate with their outcomes.
 type testCase struct {
 	name  string
-	limit int       // limit of the policy, or 0 for the default limit
-	mode  gate.Mode // mode of the policy, or "" for the default mode
+	limit int       // 0 means the default
+	mode  gate.Mode // "" means the default
 	run   func(*scene)
 }
 
@@ -30,7 +29,6 @@ func (c *testCase) policy() gate.Policy {
 	return p
 }
 
-// acceptedRecord returns the expected record after a graduation.
 func acceptedRecord(position uint64, slots int) record {
 	return record{
 		Decision: "accepted at commit", Position: position, Findings: true, Open: true, Graduated: true,
@@ -46,8 +44,6 @@ func cases() []testCase {
 	return slices.Concat(graduationCases(), unstoredCases(), refusalCases(), collusionCases())
 }
 
-// graduationCases returns cases with accepted graduations. Within a case, each graduation takes a
-// slot of the parent.
 func graduationCases() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {

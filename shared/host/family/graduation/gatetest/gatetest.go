@@ -1,6 +1,5 @@
-// Package gatetest tests implementations of the gate: accepted graduations, all refusals, and the
-// records that each of them leaves. Run is called for the service that runs the steps in one
-// process and for the state machine. After each case, both must have the same records.
+// Package gatetest tests implementations of the gate. The service in one process and the state
+// machine must leave the same records.
 package gatetest
 
 import (
@@ -22,21 +21,17 @@ import (
 )
 
 type Fixture struct {
-	// Store is the host's store, from which the test reads records.
 	Store store.Store
 	// Vacant creates a hosted vacant without parent and children.
 	Vacant func(t *testing.T) identity.ID
-	// Children creates n hosted closed children of a vacant. Their substrate differs from the
-	// parent's.
+	// Children creates n hosted closed children whose substrates differ from the parent's.
 	Children func(t *testing.T, parent identity.ID, n int) []identity.ID
 	// Twins creates a hosted vacant and a closed child with the same substrate.
-	Twins func(t *testing.T) (parent, child identity.ID)
-	// Sign signs r for both parties, which are hosted.
+	Twins     func(t *testing.T) (parent, child identity.ID)
 	Sign      func(t *testing.T, r *composite.GraduationRequest)
 	Revoke    func(t *testing.T, id identity.ID)
 	SetPolicy func(t *testing.T, p gate.Policy)
-	// Submit sends a request to the gate's handler and waits for the decision. It returns the
-	// status that both parties see, or the handler's error.
+	// Submit sends a request and waits for the decision.
 	Submit func(t *testing.T, sub graduation.Submission) (graduation.View, error)
 }
 
@@ -51,7 +46,7 @@ type record struct {
 	Visibility lifecycle.Visibility
 	Slots      int // used slots of the parent
 	ParentLog  string
-	ChildLog   string // kind of the last entry, as in ParentLog
+	ChildLog   string // kind of the last entry
 }
 
 type scene struct {
@@ -60,7 +55,7 @@ type scene struct {
 	parent, stranger, child, other identity.ID // child and other are children of parent
 }
 
-// Run runs every case with the same host. It changes the host's policy before each case.
+// Run runs every case. It changes the host's policy before each case.
 func Run(t *testing.T, f Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {

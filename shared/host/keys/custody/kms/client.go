@@ -17,8 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// As in store/dynamo, there are few attempts with short backoffs, because a caller is waiting and
-// can send the request again.
+// There are few tries, because a caller is waiting.
 const (
 	tryTimeout   = 3 * time.Second
 	maxTries     = 3
@@ -35,9 +34,6 @@ func configureClient(o *kms.Options) {
 	})
 }
 
-// isRejectedBox reports whether KMS rejected a box after it tried the key: the box has another
-// context or another key, or it is damaged. Other errors do not depend on the box. (For some boxes
-// of other keys, AWS returns AccessDenied. Such a box is reported as withheld.)
 func isRejectedBox(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException
@@ -45,8 +41,6 @@ func isRejectedBox(err error) bool {
 }
 
 func describeErrorCode(code string) string {
-	// Only causes that an operator can remove are described. Other failures, such as throttling and
-	// timeouts, are temporary.
 	switch code {
 	case "DisabledException":
 		return "its key is disabled"
@@ -65,8 +59,8 @@ func describeErrorCode(code string) string {
 	return "the key service failed"
 }
 
-// accessDeniedCode is the error code for missing permissions. A key policy may let an operator open
-// text keys but not seeds. Package fsck then reports the box as withheld and not as damaged.
+// accessDeniedCode is also returned if a key policy lets an operator open text keys but not seeds.
+// The box is then withheld and not damaged.
 const accessDeniedCode = "AccessDeniedException"
 
 func unavailableError(err error, message string) error {

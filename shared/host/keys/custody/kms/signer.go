@@ -19,10 +19,8 @@ import (
 // maxMessage is the largest message in bytes that KMS signs raw.
 const maxMessage = 4096
 
-// NewSigner returns a function that returns the identity.Signer of an Ed25519 key in KMS (spec
-// ECC_NIST_EDWARDS25519). keyID is an id, ARN or alias. The public key is fetched once, on first
-// use, because it never changes. The function returns Unavailable if the public key cannot be
-// fetched, and Damaged if it is not suitable for a host's identity.
+// NewSigner returns a function that fetches an Ed25519 public key from KMS once, on first use, and
+// returns its identity.Signer.
 func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity.Signer, error) {
 	var cache atomic.Pointer[signer]
 	return func(ctx context.Context) (identity.Signer, error) {
@@ -55,8 +53,7 @@ func fetchPublicKey(ctx context.Context, client *kms.Client, keyID string) (id i
 }
 
 func parsePublicKey(der []byte) (id identity.ID, err error) {
-	// The id must pass Check, because signatures of other keys could be invalid for all verifiers
-	// or forgeable.
+	// Signatures of a key that fails Check could be invalid or forgeable.
 	parsed, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
 		return id, problem.Wrap(problem.Damaged, err, "the host's identity key: expected an Ed25519 public key in DER, got %d other bytes", len(der))
@@ -72,7 +69,6 @@ func parsePublicKey(der []byte) (id identity.ID, err error) {
 	return id, nil
 }
 
-// signer is the identity.Signer of a KMS key.
 type signer struct {
 	client *kms.Client
 	keyID  string
@@ -81,8 +77,8 @@ type signer struct {
 
 func (s *signer) ID() identity.ID { return s.id }
 
-// Sign signs msg, which must have 1 to 4,096 bytes. It verifies the signature, because a signature
-// that is damaged or was made with another key must not be used under this id.
+// Sign verifies the new signature, because a damaged signature or a signature by another key must
+// not be used under this id.
 func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	switch {
 	case len(msg) == 0:

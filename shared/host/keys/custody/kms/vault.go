@@ -1,10 +1,6 @@
 // Package kms seals small secrets under a key of AWS KMS, and signs with an Ed25519 key that never
-// leaves KMS.
-//
-// A box opens only under its key and its context. A box that does not match them is reported as
-// Damaged. If KMS is unreachable, throttles or denies access, the error is Unavailable, because the
-// box may be intact. No secret and no key id appears in the message of an error or in the output of
-// fmt.
+// leaves KMS. If KMS cannot answer, the error is Unavailable and not Damaged, because the box may
+// be intact.
 package kms
 
 import (
@@ -20,34 +16,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// A box starts with one of these bytes, and the ciphertext of KMS follows. KMS does not encrypt
-// empty plaintexts, so an empty secret is stored as a zero byte under a context with emptySuffix.
-// Therefore a box of one format cannot be used as the other.
+// KMS does not encrypt empty plaintexts, so an empty secret is stored as a zero byte under a
+// context with emptySuffix.
 const (
 	formatSecret = 1
 	formatEmpty  = 2
 )
 
-// contextKey is the only key in the encryption context of a box. KMS authenticates the context and
-// records it in CloudTrail, which shows when the seed of a vacant was opened. The key policy allows
-// no other key in the context.
+// contextKey is the only key in the encryption context, which CloudTrail records. The key policy
+// allows no other key.
 const contextKey = "vacancy"
 
-// emptySuffix ends the context of an empty secret. The vault refuses other contexts with this
-// suffix.
 const emptySuffix = "#empty"
 
 const maxCiphertext = 6144 // bytes
 
-// Vault is a custody.Vault that uses a symmetric key of KMS. Copies of a secret inside the SDK are
-// not wiped.
+// Vault is a custody.Vault. Copies of a secret inside the SDK are not wiped.
 type Vault struct {
 	client *kms.Client
 	keyID  string
 }
 
-// New returns a vault for a symmetric key. keyID is an id, ARN or alias. Only an ARN guarantees
-// that boxes of other keys are refused.
+// New returns a vault for a symmetric key. Only an ARN as keyID guarantees that boxes of other keys
+// are refused.
 func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, keyID: keyID} }
 
 func (v *Vault) Seal(ctx context.Context, vaultContext string, secret []byte) ([]byte, error) {
@@ -82,8 +73,7 @@ func (v *Vault) Open(ctx context.Context, vaultContext string, box []byte) ([]by
 		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d or %d, got %d", vaultContext, formatSecret, formatEmpty, box[0])
 	}
 	countRequest(ctx)
-	// The box also names its key, but it could name a key of an attacker, so the request must name
-	// the expected key.
+	// The box could name an attacker's key, so the request names the expected key.
 	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.keyID, CiphertextBlob: box[1:], EncryptionContext: encryptionContext(box[0], vaultContext)})
 	switch {
 	case isRejectedBox(err):
@@ -113,8 +103,6 @@ func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault
 
 var _ custody.Vault = (*Vault)(nil)
 
-// NewClient creates a client with few retries and short timeouts, because a caller is waiting. All
-// requests of this package may be repeated. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*kms.Options)) *kms.Client {
 	return kms.NewFromConfig(cfg, append([]func(*kms.Options){configureClient}, opts...)...)
 }

@@ -14,8 +14,7 @@ import (
 )
 
 func loadKeyFile(path string) ([]byte, error) {
-	// The mode and size are taken from the open file, so that the file cannot be replaced between
-	// the check and the read.
+	// The open file is checked, so that it cannot be replaced between the check and the read.
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "key file %s cannot be read", path)
@@ -41,9 +40,8 @@ func loadKeyFile(path string) ([]byte, error) {
 	return key, nil
 }
 
-// createKeyFile creates a key file at path unless one exists. It writes and syncs the key under
-// another name and then links it. After a crash the key file is either missing or complete, and a
-// link, unlike a rename, never replaces an existing file.
+// createKeyFile writes and syncs the key under another name and links it to path, so that the file
+// is complete after a crash. A link never replaces an existing file.
 func createKeyFile(path string, rand io.Reader) error {
 	wrapError := func(err error) error {
 		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be created", path)
@@ -66,7 +64,7 @@ func createKeyFile(path string, rand io.Reader) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return wrapError(err)
 	}
-	// The directory entry must survive a crash before secrets are sealed under the key.
+	// The directory entry must survive a crash before a secret is sealed.
 	if err := durable.SyncDir(dir); err != nil {
 		return wrapError(err)
 	}

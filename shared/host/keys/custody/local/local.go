@@ -1,8 +1,6 @@
-// Package local is the vault of a host on one machine. It seals secrets with XChaCha20-Poly1305
-// under a random key in a file that only its owner can read.
-//
-// A key file is either missing or complete. It is created once and never overwritten, because all
-// secrets sealed under the key would be lost. The key is never printed.
+// Package local is the vault of a host on one machine. It seals secrets under a random key in a
+// file that only its owner can read. The key file is never overwritten, because all sealed secrets
+// would be lost.
 package local
 
 import (
@@ -19,12 +17,10 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-// format is the first byte of a box. It is authenticated with the context, so a box of another
-// format is not accepted as this format.
+// format is authenticated with the context.
 const format = 1
 
-// Vault is a custody.Vault whose key is in a file. The fmt package prints only its type, because %d
-// would otherwise print the cipher with its key.
+// Vault is a custody.Vault. Its Format method hides the key, which %d would print.
 type Vault struct {
 	aead cipher.AEAD
 	rand io.Reader
@@ -39,17 +35,15 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 	return newVault(b, rand)
 }
 
-// Open opens the vault whose key file is at path. If the file is missing, Open creates it with mode
-// 0600. Processes that open the vault concurrently get the same key. Open refuses a file that its
-// group or others can access, except on Windows, which has no such modes. rand must be safe for
-// concurrent use.
+// Open opens the vault whose key file is at path, and creates a missing file. It refuses a file
+// that others can access. rand must be safe for concurrent use.
 func Open(path string, rand io.Reader) (*Vault, error) {
 	key, err := loadKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := createKeyFile(path, rand); err != nil {
 			return nil, err
 		}
-		key, err = loadKeyFile(path) // another process may have installed its key first
+		key, err = loadKeyFile(path) // another process may have been first
 	}
 	if err != nil {
 		return nil, err
@@ -57,7 +51,7 @@ func Open(path string, rand io.Reader) (*Vault, error) {
 	return newVault(key, rand)
 }
 
-// newVault returns the vault of a key and wipes key.
+// newVault wipes key.
 func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	defer clear(key)
 	aead, err := chacha20poly1305.NewX(key)
@@ -68,8 +62,7 @@ func newVault(key []byte, rand io.Reader) (*Vault, error) {
 }
 
 func (v *Vault) Seal(_ context.Context, vaultContext string, secret []byte) ([]byte, error) {
-	// A box is the format, a random nonce and the ciphertext. Nonces of 24 random bytes do not
-	// repeat in practice.
+	// Nonces of 24 random bytes do not repeat in practice.
 	if len(secret) > custody.MaxSecret {
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
 	}

@@ -1,8 +1,5 @@
-// Package sealed signs with seeds that are sealed in the store: the seeds of hosted vacants and of
-// the host itself. A seed is opened once, kept in memory for a limited time, and then wiped.
-//
-// A key signs only for its own id. An expired key makes no new signatures, and it is wiped when its
-// last signature is complete.
+// Package sealed signs with seeds that are sealed in the store. A seed is opened once, kept in
+// memory for a limited time, and then wiped.
 package sealed
 
 import (
@@ -17,22 +14,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxOpenKeys limits the open keys. When another key is opened, the key that expires first is
-// dropped. The limit reduces the damage by a memory dump on a large host.
+// maxOpenKeys limits the damage by a memory dump.
 const maxOpenKeys = 1024
 
-// Kind is the kind of a seed's owner. The context of a box starts with the kind, so that a role can
-// be restricted to seeds of one kind.
+// Kind is the kind of a seed's owner. A box's context starts with the kind, so that a role can be
+// restricted to one kind.
 type Kind string
 
 const (
 	Vacant     Kind = "vacant"
-	Host       Kind = "host"    // identity of the host
-	SigningKey Kind = "signkey" // key that signs receipts and bookings for the host
+	Host       Kind = "host"
+	SigningKey Kind = "signkey" // key that signs receipts and bookings
 )
 
-// Seal seals the seed of a key. Only Signers of the same kind can open the box, and only for the
-// key's id.
 func (kind Kind) Seal(ctx context.Context, v custody.Vault, key *identity.Key) ([]byte, error) {
 	seed := key.Seed()
 	defer clear(seed)
@@ -41,7 +35,7 @@ func (kind Kind) Seal(ctx context.Context, v custody.Vault, key *identity.Key) (
 
 func (kind Kind) vaultContext(id identity.ID) string { return string(kind) + ":" + id.String() }
 
-// Open returns the key that was sealed for id. The caller must wipe it.
+// Open returns a key that the caller must wipe.
 func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box []byte) (*identity.Key, error) {
 	seed, err := v.Open(ctx, kind.vaultContext(id), box)
 	if err != nil {
@@ -53,35 +47,33 @@ func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box 
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s: expected %d bytes, got %d", kind, id.Short(), identity.Size, len(seed))
 	}
 	if key.ID() != id {
-		// The vault authenticates the box but not its content. A key with another seed would sign
-		// for another id.
+		// A key with another seed would sign for another id.
 		key.Wipe()
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s belongs to another id", kind, id.Short())
 	}
 	return key, nil
 }
 
-// Signers opens sealed seeds of one kind. It keeps each key for a fixed time after the opening, so
-// that a refusal by the vault takes effect within this time. Expired keys are wiped when Signers is
-// used, or by Sweep. It is safe for concurrent use.
+// Signers opens sealed seeds of one kind. It is safe for concurrent use. A key is dropped after a
+// fixed time, so that a refusal by the vault takes effect.
 type Signers struct {
 	vault custody.Vault
 	kind  Kind
 	now   func() time.Time
-	ttl   time.Duration // time for which an opened key remains in memory
+	ttl   time.Duration
 
 	mu         sync.Mutex
 	keys       map[identity.ID]*openedKey
-	openings   map[identity.ID]chan struct{} // each channel is closed when the opening of its key has ended
-	nextExpiry time.Time                     // no key expires before this time
+	openings   map[identity.ID]chan struct{}
+	nextExpiry time.Time
 }
 
-// openedKey is a key in memory. Signers.mu guards all fields except the key.
+// openedKey is a key in memory. Signers.mu guards all fields except key.
 type openedKey struct {
 	key     *identity.Key
 	expires time.Time
 	users   int  // signatures in progress
-	dropped bool // whether the key was dropped while in use; the last user wipes it
+	dropped bool // the last user wipes a dropped key
 }
 
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
@@ -100,9 +92,8 @@ func (s *Signers) Signer(ctx context.Context, id identity.ID, box []byte) (ident
 	return k, nil
 }
 
-// Key returns a signer for id without opening the seed, which Ready or Sign opens later. Strangers
-// can make a host look up any key, so a lookup must not use the vault. The signer retains box,
-// which must not be changed.
+// Key returns a signer without opening the seed. Strangers can make a host look up any key, so a
+// lookup must not use the vault.
 func (s *Signers) Key(id identity.ID, box []byte) *Key {
 	return &Key{signers: s, id: id, box: box}
 }
@@ -116,15 +107,13 @@ func (s *Signers) Forget(id identity.ID) {
 	}
 }
 
-// Sweep wipes expired keys. A host calls it at intervals, so that an idle host has no key in
-// memory.
+// Sweep wipes expired keys.
 func (s *Signers) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.removeExpired(s.now())
 }
 
-// Close wipes all keys. The Signers remain usable and open seeds again.
 func (s *Signers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,14 +141,13 @@ func (s *Signers) acquireKey(ctx context.Context, id identity.ID, box []byte) (*
 		}
 		s.mu.Unlock()
 		select {
-		case <-otherOpening: // the key is open, or its opening failed: try again
+		case <-otherOpening: // the opening has ended: try again
 		case <-ctx.Done():
 			return nil, problem.Wrap(problem.Unavailable, ctx.Err(), "the key of %s %s was not opened in time", s.kind, id.Short())
 		}
 	}
 }
 
-// open opens a key for acquireKey, which has already added done to s.openings.
 func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*openedKey, error) {
 	defer func() {
 		s.mu.Lock()
@@ -194,7 +182,7 @@ func (s *Signers) releaseKey(o *openedKey) {
 }
 
 func (s *Signers) removeExpired(now time.Time) {
-	// This runs for every signature, so it scans the keys only if at least one may have expired.
+	// This runs for every signature, so it scans the keys only if one may have expired.
 	if len(s.keys) == 0 || now.Before(s.nextExpiry) {
 		return
 	}
@@ -230,8 +218,7 @@ func (s *Signers) nextToExpire() identity.ID {
 
 func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }
 
-// Key is an identity.Signer for a sealed seed. It has no key itself, so it remains usable after the
-// opened key has expired.
+// Key is an identity.Signer that remains usable after the opened key has expired.
 type Key struct {
 	signers *Signers
 	id      identity.ID

@@ -1,21 +1,11 @@
 // Package bleve implements search.Index with the segments of bleve's scorch, in a directory or in
-// memory.
+// memory. A batch and its mark survive a crash once Apply has returned.
 //
-// In addition to the guarantees of search.Index, a batch and its mark survive a crash once Apply
-// has returned. A crash during Apply leaves the batch either complete or absent.
-//
-// # How a query is answered
-//
-// Each vacant is a document of the index. The terms of a document are its words by group, the 1-,
-// 2- and 3-grams at the start of and inside its words, the letters of its declared texts, and its
-// tags and families (terms.go). A word, a prefix or a substring therefore needs only a few
-// dictionary lookups and bitmap intersections and never a walk over the dictionary. A match by
-// grams is not certain, because the grams may occur without being adjacent. Such a document is read
-// and checked only if it ranks high enough for the page (pick.go).
-//
-// The data for ranking (score, price, FirstSeq) is in memory, in columns of 18 bytes per entry that
-// are read once per segment (columns.go). The scorers of bleve are not used, because their scores
-// depend on other documents.
+// Each vacant is a document. Its terms (terms.go) include the 1-, 2- and 3-grams of its words, so a
+// query needs only dictionary lookups and bitmap intersections. Grams may occur without being
+// adjacent, so a match by grams is verified with the document's texts (proof.go) if it ranks high
+// enough for the page (pick.go). The scorers of bleve are not used, because their scores depend on
+// other documents.
 package bleve
 
 import (
@@ -35,29 +25,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Index is a search.Index that uses scorch.
 type Index struct {
 	mu      sync.RWMutex // read-locked by uses of the index, write-locked by Close
 	closed  bool
 	scorch  *scorch.Scorch
-	path    string // directory of the segments, or "" for an index in memory
+	path    string
 	queue   *index.AnalysisQueue
 	columns columnCache
 	applyMu sync.Mutex // serializes Apply
 }
 
 const (
-	// storeDir is the name of the segments' directory. Scorch uses the same name when it copies an
-	// index.
+	// storeDir is the name that scorch uses when it copies an index.
 	storeDir = "store"
-	// format changes whenever the terms change. An index with another format is refused and must be
-	// rebuilt.
-	format = "5"
-	// analysisWorkers is the number of goroutines that cut documents into terms.
+	// format changes whenever the terms change.
+	format          = "5"
 	analysisWorkers = 2
 )
 
-// These keys identify values that are stored together with the documents.
 var (
 	markKey   = []byte("mark")
 	formatKey = []byte("format")
@@ -67,8 +52,7 @@ var (
 var ErrFormat = errors.New("the search index has another format")
 
 // Open opens the index in dir and creates it if it does not exist. Only one process can open an
-// index at a time. A second one gets an error after a short wait. The error is of kind Damaged if
-// the directory contains no index of this format, and otherwise Unavailable.
+// index at a time. If the error is of kind Damaged, the index must be rebuilt.
 func Open(dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the search index's directory cannot be created")
@@ -102,8 +86,6 @@ func open(path string) (*Index, error) {
 	return x, nil
 }
 
-// openError returns Unavailable if the index is in use or the directory is not usable. Otherwise it
-// returns Damaged, and the index must be rebuilt.
 func openError(err error) error {
 	if problem.Is(err, problem.Damaged) {
 		return err
@@ -174,8 +156,7 @@ func (x *Index) Count(context.Context) (n int, err error) {
 	return n, err
 }
 
-// Close waits for running calls and closes the index. Later calls return Unavailable. Closing an
-// index twice is not an error.
+// Close waits for running calls and closes the index. Later calls return Unavailable.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -217,8 +198,7 @@ func (x *Index) withSnapshot(fn func(*scorch.IndexSnapshot) error) error {
 	})
 }
 
-// recoverPanic converts a panic of fn into an error of kind Damaged. A truncated or overwritten
-// segment file is not detected when the index is opened and makes its reader panic.
+// recoverPanic handles truncated segment files, which make their reader panic.
 func recoverPanic(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

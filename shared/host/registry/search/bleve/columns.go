@@ -9,22 +9,19 @@ import (
 	"fmt"
 )
 
-// columns contains the numbers of a segment's documents, indexed by document number.
 type columns struct {
-	scoreSteps []uint16 // score in steps of 1/search.ScoreSteps
+	scoreSteps []uint16
 	prices     []int64
 	firstSeqs  []uint64
 }
 
-// columnCache caches the columns of the segments in use. Segments are immutable, so each is read
-// once.
+// columnCache caches the columns of the segments in use. Segments are immutable.
 type columnCache struct {
 	mu        sync.Mutex
 	bySegment map[segment.Segment]*columns
 }
 
-// segmentColumns returns the columns of a snapshot's segments in order. It drops the columns of all
-// other segments from the cache.
+// segmentColumns drops the columns of all other segments from the cache.
 func (c *columnCache) segmentColumns(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

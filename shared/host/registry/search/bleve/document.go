@@ -16,7 +16,6 @@ const (
 	proofField  = "v"   // stored texts of the entry, which verify uncertain matches
 )
 
-// document is an entry in the form that scorch requires.
 type document struct {
 	entry  *search.Entry
 	fields []*field
@@ -57,7 +56,6 @@ func (d *document) StoredFieldsBytes() (n uint64) {
 	return n
 }
 
-// field is a field of a document. It has terms, a value, or both.
 type field struct {
 	name    string
 	options index.FieldIndexingOptions
@@ -81,8 +79,7 @@ func singleTerm(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
-// encodeColumn encodes the numbers of an entry as a term of fixed width. The term is unique because
-// it contains FirstSeq. It is in hex because doc values are separated by the byte 0xff.
+// encodeColumn uses hex because doc values are separated by the byte 0xff.
 func encodeColumn(e *search.Entry) string {
 	b := make([]byte, 0, 18)
 	b = binary.BigEndian.AppendUint16(b, uint16(search.ScoreStep(e.Score)))

@@ -12,13 +12,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// segmentMatches contains the matches of a query in one segment.
 type segmentMatches struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
-	// docs contains the documents that may match. points is the maximum number of points of each
-	// document. uncertain marks documents whose match or points must be verified with the texts in
-	// their proof (proof.go).
+	// docs contains the documents that may match, and points the maximum number of points of each
+	// document. uncertain marks documents that must be verified with their proof.
 	docs      *roaring.Bitmap
 	points    []uint8
 	uncertain []bool
@@ -28,7 +26,7 @@ type segmentMatches struct {
 type tier struct {
 	points    int
 	docs      *roaring.Bitmap
-	isCertain bool // whether the matches need no verification
+	isCertain bool
 }
 
 func matchSegment(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*segmentMatches, error) {
@@ -64,7 +62,6 @@ func matchSegment(ctx context.Context, seg *scorch.SegmentSnapshot, cols *column
 	return p, nil
 }
 
-// filterWords removes documents that cannot have the minimum number of words.
 func (p *segmentMatches) filterWords(words [][]tier, minWords int) {
 	if minWords == len(words) {
 		for _, tiers := range words {
@@ -87,8 +84,7 @@ func (p *segmentMatches) filterWords(words [][]tier, minWords int) {
 	p.docs = moreThan[minWords-1]
 }
 
-// applyFilters removes documents that do not pass the filters. It returns false if the remaining
-// documents must be verified.
+// applyFilters returns false if the remaining documents must be verified.
 func (p *segmentMatches) applyFilters(tr *termReader, q *search.Query) (isCertain bool) {
 	for _, t := range q.Tags() {
 		p.docs = roaring.And(p.docs, tr.docsWithTerm(string(tagKind)+t))
@@ -157,14 +153,13 @@ func union(tiers []tier) *roaring.Bitmap {
 	return roaring.FastOr(sets...)
 }
 
-// termReader looks up terms in one segment. It records the first error.
+// termReader records the first error.
 type termReader struct {
 	dict segment.TermDictionary
 	err  error
 }
 
-// findTiers returns the matches of a word, most points first. A document may be in several tiers, but
-// only its best tier counts.
+// findTiers returns the matches of a word, most points first. A document may be in several tiers.
 func (r *termReader) findTiers(w string) []tier {
 	var wordTiers []tier
 	addTier := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {

@@ -55,33 +55,28 @@ func (p place) ranksBefore(o place) bool {
 	return p.firstSeq < o.firstSeq
 }
 
-// candidate is a document together with its place. If the match of the document must still be
-// verified, the place is the best possible place.
+// candidate is a document and its place, or its best possible place if the match must still be
+// verified.
 type candidate struct {
 	place
 	part *segmentMatches
 	doc  uint32
 }
 
-// picker selects the best documents of all segments.
 type picker struct {
 	q     *search.Query
 	limit int
-	after *place // place after which the page starts
+	after *place
 	parts []*segmentMatches
 	// best contains the verified documents in order, up to limit.
 	best []candidate
-	// lastConsidered is the last place of the previous rounds, or nil in the first round. All
-	// documents up to this place were considered.
+	// lastConsidered is the last place of the previous rounds, or nil in the first round.
 	lastConsidered *place
 }
 
 const (
-	// extraCandidates is the number of documents that are selected at first in addition to a page.
-	extraCandidates = 32
-	// maxCandidates limits the documents that are selected at once.
-	maxCandidates = 1 << 14
-	// ctxCheckInterval is the number of documents read between checks of the context.
+	extraCandidates  = 32
+	maxCandidates    = 1 << 14
 	ctxCheckInterval = 64
 )
 
@@ -108,7 +103,6 @@ func (p *picker) pick(ctx context.Context) ([]search.Hit, error) {
 	}
 }
 
-// nextCandidates returns the best documents that were not considered yet.
 func (p *picker) nextCandidates(size int) []candidate {
 	h := make(candidateHeap, 0, min(size, 1024))
 	for _, part := range p.parts {
@@ -207,7 +201,7 @@ func damagedError(doc uint64, errs ...error) error {
 	return problem.Wrap(problem.Damaged, errors.Join(errs...), "document %d of the search index is damaged", doc)
 }
 
-// candidateHeap is a heap of candidates. Its root is the candidate that ranks last.
+// candidateHeap is a heap whose root is the candidate that ranks last.
 type candidateHeap []candidate
 
 func (h candidateHeap) Len() int           { return len(h) }

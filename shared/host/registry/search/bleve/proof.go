@@ -8,16 +8,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// A proof contains the texts of an entry's groups, which show whether a match by grams is real.
-// These separators cannot occur in normalised texts.
+// A proof shows whether a match by grams is real. These separators cannot occur in normalised
+// texts.
 const (
 	groupEnd   = "\x1e"
 	textEnd    = "\x1f"
 	repeatMark = "\x1d" // followed by the index of the same text in the first group
 )
 
-// encodeProof encodes the proof of an entry. Declared capabilities often repeat the card's
-// capability, so a text of the first group is stored only once.
+// encodeProof stores a text of the first group only once, because declared capabilities often
+// repeat the card's capability.
 func encodeProof(e *search.Entry) []byte {
 	var b strings.Builder
 	texts := e.GroupTexts()
@@ -51,8 +51,6 @@ func parseProof(s string) (texts [search.GroupCount][]string) {
 	return texts
 }
 
-// matchProof returns the points of a query in the texts of a proof. ok is false if the texts do not
-// match.
 func matchProof(q *search.Query, s string) (sum int, ok bool) {
 	texts := parseProof(s)
 	declared := texts[search.GroupClaimed]

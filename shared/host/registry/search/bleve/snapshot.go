@@ -15,7 +15,7 @@ import (
 )
 
 // Snapshot writes the current state of the index as a tar of regular files. Open can open a
-// directory into which the tar was extracted. The index remains usable.
+// directory into which the tar was extracted.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	return x.whileOpen(func() (err error) {
 		r := x.scorch.CopyReader()
@@ -39,8 +39,7 @@ func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// segmentSizes returns the sizes of the segment files by name. It omits segments that are not
-// persisted yet, whose files may be incomplete.
+// segmentSizes omits segments that are not persisted yet, because their files may be incomplete.
 func segmentSizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {
@@ -60,8 +59,8 @@ func segmentSizes(r index.CopyReader) (map[string]int64, error) {
 }
 
 // archive is the Directory to which scorch copies the index. Segment files are streamed, because
-// there may be no space for a second copy. Segments in memory and the root file are first written
-// to dir, because a tar header needs their sizes.
+// there may be no space for a second copy. Other files are first written to dir, because a tar
+// header needs their sizes.
 type archive struct {
 	ctx      context.Context
 	tar      *tar.Writer
@@ -70,11 +69,9 @@ type archive struct {
 	closeErr error // error of a Close, which scorch ignores
 }
 
-// rootFile is the name of the file that lists the segments. scorch opens it by name, so it must be
-// a real file. It is complete only after all segments were copied.
+// rootFile lists the segments. scorch opens it by name, so it must be a real file.
 const rootFile = "root.bolt"
 
-// GetWriter implements index.Directory. Only one writer is in use at a time.
 func (a *archive) GetWriter(name string) (io.WriteCloser, error) {
 	if err := a.ctx.Err(); err != nil {
 		return nil, err
@@ -95,7 +92,7 @@ func (a *archive) writeHeader(name string, size int64) error {
 	})
 }
 
-// addRootFile adds the root file last, because the other files are not an index without it.
+// addRootFile adds the root file last, because it is complete only after all segments were copied.
 func (a *archive) addRootFile() error {
 	f, err := os.Open(filepath.Join(a.dir, rootFile))
 	if err != nil {
@@ -116,7 +113,6 @@ func (a *archive) addFile(name string, f *os.File) error {
 	return err
 }
 
-// streamWriter streams a file of known size.
 type streamWriter struct{ archive *archive }
 
 func (t streamWriter) Write(b []byte) (int, error) {
@@ -128,7 +124,6 @@ func (t streamWriter) Write(b []byte) (int, error) {
 
 func (t streamWriter) Close() error { return nil }
 
-// spoolFile buffers a file and adds it to the archive on Close.
 type spoolFile struct {
 	*os.File
 	archive *archive
@@ -145,8 +140,7 @@ func (s *spoolFile) Close() error {
 	return err
 }
 
-// Compact merges all segments into one. The index becomes smaller and queries become faster. It
-// takes about as long as building the index.
+// Compact merges all segments into one, which makes queries faster.
 func (x *Index) Compact(ctx context.Context) error {
 	return x.whileOpen(func() error {
 		if x.path == "" {

@@ -13,10 +13,10 @@ import (
 const (
 	termField = "t"
 
-	wordKind          = 'w' // complete word
+	wordKind          = 'w'
 	gramKind          = 'g' // three runes inside a word; in scripts without spaces also one and two
 	edgeKind          = 'e' // the first one, two or three runes of a word
-	stemKind          = 'f' // stem of a word
+	stemKind          = 'f'
 	letterKind        = 'l' // one rune of a declared text
 	tagKind           = 'T'
 	familyKind        = 'F'
@@ -25,11 +25,10 @@ const (
 
 const (
 	gramRunes    = 3
-	maxEdgeRunes = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
+	maxEdgeRunes = 3 // two would leave too many matches to verify
 )
 
-// entryTerms returns the terms of an entry. Frequencies are not used, so all terms share one
-// immutable value.
+// entryTerms shares one value among all terms, because frequencies are not used.
 func entryTerms(e *search.Entry) index.TokenFrequencies {
 	t, present := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
@@ -90,17 +89,14 @@ func forEachGram(s string, k int, fn func(string)) {
 	}
 }
 
-// lookup contains the terms that find possible matches of a word in one group. A document with all
-// grams may contain the word. A document that also has the edge may contain a longer word that
-// starts with the looked-up word.
 type lookup struct {
 	group int
 	word  string
-	stem  string // empty if the word has no other form
+	stem  string
 	edge  string
-	grams []string // empty if the word is too short to match inside another word
-	// isEdgeProof means that the edge proves a match. isGramProof means that the single gram proves
-	// one.
+	grams []string
+	// isEdgeProof means that the edge proves a match. isGramProof means that the only gram proves a
+	// match.
 	isEdgeProof, isGramProof bool
 }
 
@@ -128,8 +124,8 @@ func wordLookups(w string) (lookups [search.GroupCount]lookup) {
 // because a word is indexed only in its strongest group.
 type piece [search.GroupCount][]string
 
-// substringTerms returns the terms for a substring of a declared text: its letters and the grams of
-// its words. isCertain is true for a single letter, whose term proves a match.
+// substringTerms returns the letters of text and the grams of its words. isCertain is true for a
+// single letter, whose term proves a match.
 func substringTerms(text string) (letters []string, parts []piece, isCertain bool) {
 	forEachGram(text, 1, func(s string) { letters = append(letters, string(letterKind)+s) })
 	for _, w := range search.Words(text) {

@@ -1,10 +1,8 @@
-// Package live updates a search index from the registry's feed of changes and can rebuild it from
-// the feed.
+// Package live updates a search index from the registry's feed of changes.
 //
-// An index stores a mark, which is a position in the feed. The index contains all changes up to
-// ReadOverlap before the mark. Later changes may be missing, because concurrent writes do not
-// become visible in order. Each refresh therefore reads the feed from ReadOverlap before the start
-// of the previous refresh. The first refresh starts ReadOverlap before the mark.
+// An index stores a mark, which is a position in the feed. Changes shortly before the mark may be
+// missing, because concurrent writes do not become visible in order. Each refresh therefore starts
+// ReadOverlap before the start of the previous refresh.
 package live
 
 import (
@@ -20,18 +18,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ReadOverlap is the time before the mark at which reads start. It is longer than the lag of a
-// store's sparse index and the difference between hosts' clocks.
+// ReadOverlap is longer than the lag of a store's sparse index and the difference between hosts'
+// clocks.
 const ReadOverlap = 30 * time.Second
 
 const (
 	minRefreshInterval = time.Second
-	maxIndexAge        = 5 * time.Second // age of the index at which a search waits for a refresh
-	pageSize           = 500             // registrations per read
+	maxIndexAge        = 5 * time.Second
+	pageSize           = 500
 )
 
-// ChangeFeed returns registrations in the order of their last change, starting at since ("" for
-// all). *registry.Registry implements it.
 type ChangeFeed interface {
 	Changes(ctx context.Context, since string, limit int, cursor string) ([]registry.Registration, string, error)
 }
@@ -46,10 +42,9 @@ type Live struct {
 	recentVersions map[identity.ID]indexedVersion
 }
 
-// indexedVersion is the version of a registration that the index contains.
 type indexedVersion struct {
-	changeKey string // position in the feed
-	version   uint64 // DocVersion of the registration
+	changeKey string
+	version   uint64
 }
 
 func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
@@ -58,9 +53,8 @@ func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
 	return l
 }
 
-// Refresh updates the index unless it was updated within the last second. If another caller is
-// updating the index, Refresh returns nil immediately. It waits only if the index is at least
-// maxIndexAge old.
+// Refresh updates the index unless it was updated within the last second. It waits for another
+// caller only if the index is at least maxIndexAge old.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
 	if age < minRefreshInterval {
@@ -77,7 +71,7 @@ func (l *Live) Refresh(ctx context.Context) error {
 	}
 	defer l.releaseToken()
 	if l.age() < minRefreshInterval {
-		return nil // another caller has updated the index
+		return nil
 	}
 	return l.updateIndex(ctx)
 }
@@ -91,7 +85,7 @@ func (l *Live) CatchUp(ctx context.Context) error {
 }
 
 // Replace calls swap, which must replace the index by another one that was built from the same
-// feed, and updates the new index.
+// feed.
 func (l *Live) Replace(ctx context.Context, swap func() error) error {
 	if err := l.acquireToken(ctx); err != nil {
 		return err
@@ -116,8 +110,6 @@ func (l *Live) acquireToken(ctx context.Context) error {
 
 func (l *Live) releaseToken() { l.writeToken <- struct{}{} }
 
-// age returns the age of the index. It is the maximum if the index was never updated or if the
-// clock was set back after the last update.
 func (l *Live) age() time.Duration {
 	if last := l.lastRefresh.Load(); last != nil && !l.now().Before(*last) {
 		return l.now().Sub(*last)
@@ -144,7 +136,7 @@ func (l *Live) updateIndex(ctx context.Context) error {
 		}
 	}
 	l.lastRefresh.Store(&startTime)
-	position = registry.ChangeKeyBefore(registry.FormatChangeKey(startTime), ReadOverlap) // start of the next refresh
+	position = registry.ChangeKeyBefore(registry.FormatChangeKey(startTime), ReadOverlap)
 	maps.DeleteFunc(l.recentVersions, func(_ identity.ID, s indexedVersion) bool { return s.changeKey < position })
 	return nil
 }
@@ -154,9 +146,8 @@ func (l *Live) applyPage(ctx context.Context, changes []registry.Registration, m
 	var newChanges []registry.Registration
 	for i := range changes {
 		reg := &changes[i]
-		// The clock of the host that made the change may be ahead of this host's clock. The mark is
-		// at most the current time, because a process that starts at the mark would otherwise miss
-		// later changes with smaller keys.
+		// The clock of another host may be ahead. If the mark were in the future, a process that
+		// starts at the mark would miss later changes with smaller keys.
 		b.Mark = max(b.Mark, min(reg.ChangeKey, registry.FormatChangeKey(l.now())))
 		if s, ok := l.recentVersions[reg.ID]; ok && s.version >= reg.DocVersion {
 			continue

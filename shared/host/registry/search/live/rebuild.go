@@ -11,12 +11,11 @@ import (
 )
 
 type Progress struct {
-	Registrations int // registrations that were read
-	Listed        int // registrations that the index contains
+	Registrations int
+	Listed        int
 }
 
-// Rebuild fills an empty index with all listed vacants and sets its mark. If report is not nil, it
-// is called after each page. A vacant that changes during Rebuild appears again later in the feed.
+// Rebuild fills an empty index with all listed vacants and sets its mark.
 func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, report func(Progress)) error {
 	var p Progress
 	mark := ""

@@ -15,9 +15,8 @@ import (
 // requests of 10 MB.
 const maxBulk = 4 << 20
 
-// Apply implements search.Index. It writes the mark after all other writes are stored and visible.
-// If Apply fails before the refresh, its writes remain invisible until the next Apply, which
-// repeats them.
+// Apply writes the mark last. If Apply fails before the refresh, its writes remain invisible
+// until the next Apply, which repeats them.
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	return x.whileOpen(func() error {
 		changed, err := x.sendEntries(ctx, b)
@@ -73,8 +72,8 @@ func (x *Index) sendEntries(ctx context.Context, b search.Batch) (changed bool, 
 	return changed, flush(0)
 }
 
-// sendBulk sends lines and checks the result of each line, because a bulk request succeeds even if
-// all its lines fail.
+// sendBulk checks the result of each line, because a bulk request succeeds even if all its lines
+// fail.
 func (x *Index) sendBulk(ctx context.Context, lines []byte) error {
 	var resp struct {
 		Errors bool

@@ -5,22 +5,21 @@ package opensearch
 const (
 	fieldFirstSeq      = "joined"
 	fieldPrice         = "price"
-	fieldWeight        = "weight"  // ScoreSteps + ScoreStep(score), a factor of the rank
-	fieldWords         = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
-	fieldStems         = "forms"   // forms0 and so on: stems of the words
-	fieldUnspaced      = "runs"    // runs0 and so on: words of scripts without spaces
-	fieldTexts         = "texts"   // declared texts, searched for substrings of any length
-	fieldTag           = "tag"     // exact value
-	fieldFamily        = "family"  // exact family in the listing
-	fieldClaimedFamily = "claimed" // exact family that the publisher claims
+	fieldWeight        = "weight" // ScoreSteps + ScoreStep(score), a factor of the rank
+	fieldWords         = "words"  // words as keywords, with subfields for their trigrams
+	fieldStems         = "forms"  // stems of the words
+	fieldUnspaced      = "runs"   // words of scripts without spaces
+	fieldTexts         = "texts"  // declared texts, searched for substrings of any length
+	fieldTag           = "tag"
+	fieldFamily        = "family"
+	fieldClaimedFamily = "claimed"
 
-	fieldMark = "mark" // field of the document that holds the mark and is not an entry
+	fieldMark = "mark" // not a field of an entry
 	markID    = "mark"
 )
 
 // gramAnalyzers contains the names of the analyzers by the length of their grams. The names are
-// also the names of a text's subfields. An analyzer returns all grams of one length with their
-// positions, so that a phrase matches consecutive grams.
+// also the names of a text's subfields.
 var gramAnalyzers = []string{"", "g1", "g2", "g3"}
 
 func indexBody(alias string, shards, replicas int) object {
@@ -52,8 +51,7 @@ func indexBody(alias string, shards, replicas int) object {
 			"analysis":         object{"tokenizer": tokenizers, "analyzer": analyzers},
 		},
 		"mappings": object{
-			"dynamic": "strict",
-			// A search returns only ids. The store has the texts.
+			"dynamic":    "strict",
 			"_source":    object{"includes": []string{fieldMark}},
 			"properties": properties,
 		},

@@ -1,14 +1,6 @@
 // Package opensearch implements search.Index in an OpenSearch 2 cluster, for hosts with too many
-// cards for an index inside one process. Ranks are computed as package search defines them: every
-// clause of a query has a constant score that does not depend on other entries.
-//
-// # What the cluster does
-//
-// This package normalises texts and cuts them into words, because the text analysis of clusters
-// differs between versions and plugins. For each group, the cluster stores the words of an entry as
-// keywords, for exact and prefix matches, and as trigrams with positions, for phrase matches. It
-// also stores words in scripts without spaces as single letters and bigrams. A substring query
-// therefore reads a few postings lists and does not scan the dictionary.
+// cards for an index inside one process. It cuts texts into words itself, because the text analysis
+// of clusters differs between versions and plugins.
 //
 // A cluster has no atomic batches. Instead, only Apply refreshes the index, so writes remain
 // invisible until all are done, and the mark is written last. After a failed Apply, the old mark
@@ -34,30 +26,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Config configures the connection to the cluster and the index.
 type Config struct {
 	// URL is the URL of the cluster. It must use https, or http with a loopback address.
-	URL string
-	// Username and Password are sent with every request unless they are empty.
+	URL                string
 	Username, Password string
-	// Name is the name of the index. It consists of a-z, 0-9 and '-'. The default is
-	// "vacancy-cards".
+	// Name consists of a-z, 0-9 and '-'. The default is "vacancy-cards".
 	Name string
-	// Shards and Replicas are used when Open creates the index. If Shards is 0, the index has one
-	// shard, which is enough for some million cards.
+	// Shards defaults to 1, which is enough for some million cards.
 	Shards, Replicas int
-	// Transport sends the requests, for example if they must be signed. If it is nil, this
-	// package's own transport is used.
+	// Transport may be nil.
 	Transport http.RoundTripper
 }
 
 const (
 	defaultName = "vacancy-cards"
-	// formatVersion changes whenever the mapping or the fields of documents change. It is part of the
-	// index's real name. A program therefore either finds an index of its own format or creates an
-	// empty index without a mark, which is then filled from the store.
+	// formatVersion changes whenever the mapping or the fields of documents change. It is part of
+	// the index's real name, so a program with another format creates an empty index, which is then
+	// filled from the store.
 	formatVersion = "4"
-	// After responseTimeout without an answer, the request is retried on another node.
+	// The client retries on another node after responseTimeout.
 	responseTimeout = 10 * time.Second
 	maxRetries      = 2
 )
@@ -134,7 +121,6 @@ func (c *Config) check() (string, error) {
 	return name, nil
 }
 
-// createIfAbsent creates the index and its alias in one request unless they exist.
 func (x *Index) createIfAbsent(ctx context.Context, cfg Config) error {
 	settings := indexBody(x.name, max(cfg.Shards, 1), cfg.Replicas)
 	err := x.sendJSON(ctx, http.MethodPut, "/"+x.name+"-"+formatVersion, nil, settings, nil)
@@ -171,8 +157,7 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 	return resp.Source.Mark, err
 }
 
-// Close waits for running calls. Later calls return Unavailable. Closing an index twice is not an
-// error. The index remains in the cluster.
+// Close waits for running calls. Later calls return Unavailable.
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

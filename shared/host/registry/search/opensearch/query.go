@@ -57,7 +57,6 @@ func checkQuery(q *search.Query) error {
 	return nil
 }
 
-// searchResponse is the cluster's response to a search.
 type searchResponse struct {
 	TimedOut bool `json:"timed_out"`
 	Hits     struct {
@@ -84,15 +83,15 @@ func (h *responseHit) toHit(q *search.Query) (search.Hit, error) {
 	}
 	copy(out.ID[:], id)
 	weight := int(math.Round(score))
-	if q.ByScore { // the score is then the field's value, which is ScoreSteps plus the step
+	if q.ByScore { // the score is then ScoreSteps plus the step
 		weight -= search.ScoreSteps
 	}
 	out.Rank, out.FirstSeq = q.Rank(weight), firstSeq
 	return out, nil
 }
 
-// searchBody returns the body of a search request. A hit's score is the points of the words times
-// the weight. It is an integer below 2^21, so a 32-bit float represents it exactly.
+// searchBody returns the body of a search request. A hit's score is an integer below 2^21, so a
+// 32-bit float represents it exactly.
 func searchBody(q *search.Query) object {
 	must, filter := wordClauses(q), filterClauses(q)
 	switch {
@@ -125,7 +124,7 @@ func searchBody(q *search.Query) object {
 }
 
 // wordClauses returns one clause per word, which scores the best match of the word. If not all
-// words must match, wordClauses returns a single clause that requires a minimum number of them.
+// words must match, it returns a single clause.
 func wordClauses(q *search.Query) (must []any) {
 	for _, w := range q.Words {
 		var clauses []any
@@ -144,7 +143,6 @@ func wordClauses(q *search.Query) (must []any) {
 	return must
 }
 
-// matchClauses returns a clause per kind in which a word can match words of a group.
 func matchClauses(w, group string) (m [search.KindCount]object) {
 	m[search.KindExact] = object{"term": object{fieldWords + group: w}}
 	m[search.KindPrefix] = object{"prefix": object{fieldWords + group: w}}
@@ -163,8 +161,7 @@ func matchClauses(w, group string) (m [search.KindCount]object) {
 	return m
 }
 
-// containsClause returns a clause that matches a field if it contains text. The clause searches for
-// the grams of text in sequence.
+// containsClause searches for the grams of text in sequence.
 func containsClause(field, text string) object {
 	return object{"match_phrase": object{field: text}}
 }

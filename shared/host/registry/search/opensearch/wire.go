@@ -15,7 +15,6 @@ import (
 
 type object map[string]any
 
-// request implements opensearch.Request.
 type request struct {
 	method, path string
 	params       url.Values
@@ -35,7 +34,6 @@ func (r request) GetRequest() (*http.Request, error) {
 	return req, err
 }
 
-// responseError is an error response of the cluster.
 type responseError struct {
 	Status       int
 	Type, Reason string
@@ -46,8 +44,7 @@ func (e *responseError) Error() string {
 }
 
 // sendJSON sends body as JSON and stores the decoded response in the value that result points to.
-// body and result may be nil. All errors are Unavailable, because the caller cannot correct a
-// request that this package has built.
+// body and result may be nil.
 func (x *Index) sendJSON(ctx context.Context, method, path string, params url.Values, body any, result any) error {
 	var text []byte
 	if body != nil {
@@ -102,11 +99,8 @@ func parseErrorResponse(status int, text []byte) *responseError {
 	return e
 }
 
-// maxResponseBytes limits a response in bytes. It is far larger than a page of hits or the response
-// to a batch.
 const maxResponseBytes = 16 << 20
 
-// limitedTransport limits the size of responses.
 type limitedTransport struct{ next http.RoundTripper }
 
 func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -11,16 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Corpus generates entries that resemble the entries of real cards. A capability has 25 to 55 words
-// of a vocabulary in which the word of rank r has the frequency 1/(r+2.7). One in ten capabilities
-// is in Chinese. Entries have tags, skills and a claim that often repeats the capability. The same
-// seed generates the same entries.
+// Corpus generates entries that resemble the entries of real cards. The frequencies of words follow
+// a Zipf law, and one in ten capabilities is in Chinese. The same seed generates the same entries.
 type Corpus struct {
 	rnd               *rand.Rand
 	words             []string
-	chineseWords      []string // Chinese words, a quarter of the number of words
+	chineseWords      []string // a quarter of the number of words
 	cumulativeWeights []float64
-	lastNumber        uint64 // number of the last entry
+	lastNumber        uint64
 }
 
 const (

@@ -12,8 +12,8 @@ import (
 // and a column per kind of match.
 var kindWeights = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
-// Scan answers a query by reading every entry. It is slow. It shares with indexes only the code
-// that normalises texts, splits them into words and finds the stem of a word.
+// Scan answers a query by reading every entry. It shares with indexes only the code that normalises
+// texts, splits them into words and finds the stem of a word.
 func Scan(entries []search.Entry, q search.Query) []search.Hit {
 	var hits []search.Hit
 	for _, e := range entries {

@@ -82,7 +82,6 @@ func wantCount(t *testing.T, x search.Index, want int) {
 	}
 }
 
-// wantSameAsScan requires that an index returns the same hits as Scan.
 func wantSameAsScan(t *testing.T, x search.Index, entries []search.Entry, q search.Query) {
 	t.Helper()
 	if diff := cmp.Diff(Scan(entries, q), mustQuery(t, x, q), approxRanks, cmpopts.EquateEmpty()); diff != "" {
@@ -138,7 +137,6 @@ func testScan(t *testing.T, x search.Index) {
 	}
 }
 
-// randomQueries returns queries of every kind, some with filters.
 func (c *Corpus) randomQueries(n int) []search.Query {
 	queries := make([]search.Query, n)
 	for i := range queries {
@@ -175,7 +173,6 @@ func (c *Corpus) randomQueries(n int) []search.Query {
 	return queries
 }
 
-// newEntry returns a small entry with a known content.
 func newEntry(n byte, change func(*search.Entry)) search.Entry {
 	e := search.Entry{ID: identity.ID{n}, FirstSeq: uint64(n)}
 	change(&e)

@@ -15,10 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Load unpacks the newest version into a new directory in Config.Dir and returns its path. The
-// caller must remove the directory. If no version was published, it returns the zero Version and
-// "". If the archive does not match its manifest, the error is of kind Damaged and the manifest's
-// Version is returned, so that a rebuilt index can replace it.
+// Load unpacks the newest version into a new directory, which the caller must remove. If no version
+// was published, the path is "". If the archive is damaged, Load also returns the Version, so that
+// a rebuilt index can replace it.
 func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 	var absentErr error
 	for range maxTries {
@@ -34,7 +33,7 @@ func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 		if !errors.Is(err, blob.ErrAbsent) {
 			return v, "", err
 		}
-		absentErr = err // the archive was replaced and removed after the manifest was read
+		absentErr = err // the archive was replaced after the manifest was read
 	}
 	v, err := s.Latest(ctx)
 	if err != nil {
@@ -68,8 +67,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, blobError(err, "loading the search index")
 	}
-	// The checksum also covers data after the last file. A damaged archive is reported as damaged
-	// even if the tar reader failed first.
+	// The checksum also covers data after the last file. If it is wrong, the archive is damaged, even
+	// if the tar reader failed first.
 	if _, readErr := io.Copy(io.Discard, body); readErr != nil {
 		return dir, blobError(readErr, "loading the search index")
 	}
@@ -79,9 +78,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	return dir, err
 }
 
-// extract writes the files to dir. The archive is not verified yet, so names must not lead outside
-// dir, and all files together are limited to the size of the archive. A sparse file could otherwise
-// unpack to any size.
+// extract writes the files of an archive that is not verified yet. Names must not lead outside dir,
+// and the total size is limited, because a sparse file could unpack to any size.
 func extract(t *tar.Reader, dir string, remaining int64) error {
 	for {
 		h, err := t.Next()
@@ -92,7 +90,7 @@ func extract(t *tar.Reader, dir string, remaining int64) error {
 			return unpackError(err)
 		}
 		if h.Typeflag == tar.TypeDir {
-			continue // directories are created together with their files
+			continue
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damagedError(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
@@ -128,7 +126,6 @@ func writeFile(src io.Reader, path string) error {
 }
 
 func unpackError(err error) error {
-	// Failures of the connection and of the local disk do not mean that the archive is damaged.
 	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 		return problem.Wrap(problem.Internal, pathErr, "unpacking the search index")
 	}

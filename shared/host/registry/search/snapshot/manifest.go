@@ -13,13 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Manifest describes the current archive.
 type Manifest struct {
 	Format      int       `json:"format"`
 	Archive     string    `json:"archive"` // key of its blob
-	SHA256      string    `json:"sha256"`  // hash of the archive in hex
-	Size        int64     `json:"size"`    // size of the archive in bytes
-	Mark        string    `json:"mark"`    // position in the feed, not later than the archive's state
+	SHA256      string    `json:"sha256"`
+	Size        int64     `json:"size"`
+	Mark        string    `json:"mark"` // position in the feed
 	Entries     int       `json:"entries"`
 	PublishedAt time.Time `json:"published"`
 }
@@ -36,8 +35,7 @@ func (m Manifest) encode() ([]byte, error) {
 }
 
 func parseManifest(text []byte) (Manifest, error) {
-	// The archive's key must be under Prefix, so that a manifest cannot make a loader read other
-	// blobs.
+	// A manifest must not make a loader read blobs outside Prefix.
 	if len(text) > maxManifest {
 		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifest)
 	}

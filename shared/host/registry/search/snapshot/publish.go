@@ -16,13 +16,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Publish publishes the index if base is still the newest version. base is the version that the
-// index was loaded from, or the zero Version for the first. If another version was published since
-// base, Publish returns ErrOvertaken and changes no published version. A crash or an Unavailable
-// error may leave an unreferenced archive, which a later Publish removes after an hour.
+// Publish publishes an index that was built from base. If another version was published since base,
+// Publish returns ErrOvertaken.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
-	// The time is read before the upload, which may be slow. Archives that other publishers upload
-	// during this time are therefore too new for removeOrphans.
+	// A later time would let removeOrphans delete concurrent uploads.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -32,23 +29,20 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 	v, err := s.putManifest(ctx, m, base)
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
-			// No manifest names this archive, so it is never loaded. If the deletion fails, a later
-			// Publish removes the archive.
+			// If the deletion fails, a later Publish removes the archive.
 			_ = s.cfg.Blobs.Delete(ctx, m.Archive)
 		}
 		return Version{}, err
 	}
 	s.newestTag.record(v.Tag, s.cfg.Now())
-	// An error is ignored, because the publication is complete and a later Publish removes the
-	// remaining orphans.
-	_ = s.removeOrphans(ctx, m.Archive, now)
+	_ = s.removeOrphans(ctx, m.Archive, now) // the next Publish tries again
 	return v, nil
 }
 
 func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) {
 	m := Manifest{Format: manifestFormat}
 	var err error
-	// The mark is read before the archive, because it must not be later than the archive's state.
+	// The mark must not be later than the archive's state.
 	if m.Mark, err = index.Mark(ctx); err != nil {
 		return Manifest{}, err
 	}
@@ -83,8 +77,7 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 }
 
 func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (Version, error) {
-	// After an unknown outcome the manifest is read again. If it names this archive, the write
-	// succeeded.
+	// After an unknown outcome the manifest is read again.
 	text, err := m.encode()
 	if err != nil {
 		return Version{}, problem.Wrap(problem.Internal, err, "writing the manifest")
@@ -112,8 +105,7 @@ func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (
 }
 
 func (s *Snapshots) removeOrphans(ctx context.Context, current string, now time.Time) error {
-	// If an unreferenced archive is older than orphanAge, no process is still loading it, and its
-	// publisher has failed.
+	// After orphanAge, no process is loading the archive, and its publisher has failed.
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)

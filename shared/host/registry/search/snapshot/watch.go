@@ -9,7 +9,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// tagCache caches the manifest's tag and the time of its last read.
 type tagCache struct {
 	mu       sync.Mutex
 	lastRead time.Time
@@ -23,9 +22,7 @@ func (w *tagCache) record(tag string, readTime time.Time) {
 }
 
 // HasNewer reports whether a version other than loaded is published. It reads the manifest at most
-// once per CheckInterval and otherwise repeats its last result, so it can be called before every
-// query. A failed read also delays the next one, so that a failing store does not get more
-// requests.
+// once per CheckInterval.
 func (s *Snapshots) HasNewer(ctx context.Context, loaded Version) (bool, error) {
 	now := s.cfg.Now()
 	s.newestTag.mu.Lock()
