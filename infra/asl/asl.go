@@ -96,7 +96,7 @@ func (s stateList) MarshalJSON() ([]byte, error) {
 // The input of an execution is {"state": …}. Each step gets the state and returns the next one.
 func GateMachine(steps []gate.Step) Machine {
 	m := Machine{
-		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
+		Comment:        "The gate: a closed child asks to become public. Generated from gate.Steps by infra/asl.",
 		StartAt:        string(steps[0].Name),
 		TimeoutSeconds: MachineSeconds,
 	}
@@ -109,10 +109,10 @@ func GateMachine(steps []gate.Step) Machine {
 	}
 	m.States = append(m.States,
 		namedState{acceptedState, State{Type: "Succeed", Comment: "The child is open."}},
-		namedState{recordRefusalState, recordState("A step said no. Nothing else has changed.", refusedState)},
-		namedState{refusedState, State{Type: "Succeed", Comment: "A refusal is an answer: no alarm counts it."}},
-		namedState{recordFailureState, recordState("A step could not say. The attempt is over, and holds no slot.", failedState)},
-		namedState{failedState, State{Type: "Fail", Error: "GateFailed", Cause: "A step broke: its event above says how."}},
+		namedState{recordRefusalState, recordState("A step refused the request. Nothing else has changed.", refusedState)},
+		namedState{refusedState, State{Type: "Succeed", Comment: "A refusal is a normal result and raises no alarm."}},
+		namedState{recordFailureState, recordState("A step failed without a verdict. The attempt has ended and holds no slot.", failedState)},
+		namedState{failedState, State{Type: "Fail", Error: "GateFailed", Cause: "A step failed. Its event above contains the cause."}},
 	)
 	return m
 }

@@ -30,7 +30,7 @@ func FindCheckout(dir string) (string, error) {
 		}
 		parent := filepath.Dir(folder)
 		if parent == folder {
-			return "", fmt.Errorf("%s is in no checkout of the project: expected go.mod in it or above it", dir)
+			return "", fmt.Errorf("%s is not in a checkout of the project: expected a go.mod file in it or above it", dir)
 		}
 		folder = parent
 	}

@@ -105,7 +105,7 @@ func (s Settings) checkCombinations() (errs []error) {
 		}
 	}
 	reportIf(s.Domain != "" && s.Certificate == "", "domain: needs context value certificate, the ARN of its certificate in us-east-1")
-	reportIf(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the name that it is for")
+	reportIf(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the domain name of the certificate")
 	reportIf(s.Domain != "" && !s.HasEdge, "domain: needs edge=true, because a Function URL cannot have a custom domain")
 	reportIf(s.WAF && !s.HasEdge, "waf: needs edge=true, because a Function URL cannot have a web ACL")
 	reportIf(s.EdgeSecretVersion != "" && !s.HasEdge, "edgeSecretVersion: needs edge=true")
@@ -116,7 +116,7 @@ func (s Settings) checkCombinations() (errs []error) {
 func (s Settings) CheckRegion(region string) error {
 	const edgeRegion = "us-east-1"
 	if s.WAF && region != edgeRegion {
-		return fmt.Errorf("waf: expected a stage in %s, where CloudFront's web ACLs live, got Region %q", edgeRegion, region)
+		return fmt.Errorf("waf: expected a stage in %s, where CloudFront's web ACLs must be, got Region %q", edgeRegion, region)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.
 		},
 	})
 	m.OverrideLogicalId(str("Gate"))
-	suppressRule(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none; what an execution did and when is in its own history.")
+	suppressRule(m, "AwsSolutions-SF2", "Its functions pass traces on and sample none. The history of an execution shows its steps and their times.")
 	addOutput(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 

@@ -41,7 +41,7 @@ func Check(ctx context.Context, s settings.Settings, region, account string, ope
 		return nil
 	case current == nil:
 		return fmt.Errorf("stage %s was deployed by a release that did not store the settings in the stage. "+
-			"This deployment sets everything that its command line does not give to the defaults.\n"+
+			"This deployment would reset all settings that are not on its command line to the defaults.\n"+
 			"Deploy once with \"vacancy deploy --stage %s\", which knows the settings on the machine of the last deployment,\n"+
 			"or give every setting with --context NAME=VALUE, and add: --context changes=%s", s.Stage, s.Stage, allowAllChanges)
 	}

@@ -46,7 +46,7 @@ func (l laptop) status(ctx context.Context) error {
 		case i.PID == 0:
 			state = "ended"
 		case i.Busy:
-			state = "at work"
+			state = "busy"
 		}
 		fmt.Fprintf(w, "process\t%s\t%d\t%s\tinvocations: %d\n", i.Function, i.PID, state, i.Invocations)
 	}

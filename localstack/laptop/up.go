@@ -28,7 +28,7 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	if err == nil && s.CheckHealth(ctx) == nil {
 		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
 		if s.PluginDir != installed.PluginDir {
-			fmt.Fprintln(l.out, "it runs with another version of the plugin than this checkout has; localstack/down and localstack/up switch to this one and lose the deployment")
+			fmt.Fprintln(l.out, "the server runs another version of the plugin than this checkout; to switch, run localstack/down and localstack/up, which delete the deployment")
 		}
 		return s, nil
 	}

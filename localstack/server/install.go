@@ -74,7 +74,7 @@ func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 	}
 	fmt.Fprintf(progress, "installing LocalStack (about 500 MB, once) with %s\n", python)
 	if err := runCommand(ctx, python, "-m", "venv", dir); err != nil {
-		return fmt.Errorf("%w (Debian and Ubuntu keep venv apart: apt-get install python3.13-venv)", err)
+		return fmt.Errorf("%w (on Debian and Ubuntu, venv is a separate package: apt-get install python3.13-venv)", err)
 	}
 	lockFile := filepath.Join(dir, "localstack.lock")
 	if err := os.WriteFile(lockFile, plugin.Lock, 0o644); err != nil {

@@ -17,7 +17,7 @@ func Find(cacheDir, name string) (*Server, error) {
 	dir := filepath.Join(runsDir(cacheDir), name)
 	r, ok := readLiveRecord(dir)
 	if !ok {
-		return nil, problem.New(problem.NotFound, "no server %q runs", name)
+		return nil, problem.New(problem.NotFound, "server %q is not running", name)
 	}
 	s := newServer(dir, r.Port)
 	s.PID, s.PluginDir = r.PID, r.Plugin

@@ -101,7 +101,7 @@ func makeRunDir(cacheDir, name string) (string, error) {
 	dir := filepath.Join(parent, name)
 	err := os.Mkdir(dir, 0o755)
 	if errors.Is(err, os.ErrExist) {
-		return "", problem.New(problem.Conflict, "the server %q runs already", name)
+		return "", problem.New(problem.Conflict, "server %q is already running", name)
 	}
 	return dir, err
 }

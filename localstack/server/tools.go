@@ -21,7 +21,7 @@ func findPython(ctx context.Context) (string, error) {
 			return path, nil
 		}
 	}
-	return "", problem.New(problem.NotFound, "LocalStack needs Python 3.13, which is neither python3.13 on the path, nor one of pyenv's, nor of uv's: "+
+	return "", problem.New(problem.NotFound, "LocalStack needs Python 3.13, which was not found on the path, in pyenv or in uv: "+
 		"get it with pyenv install 3.13, or uv python install 3.13, or your system's package python3.13 with python3.13-venv")
 }
 

@@ -77,7 +77,7 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	}
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "it cannot listen at %s: %v", o.Listen, err)
+		return problem.Wrap(problem.Unavailable, err, "cannot listen at %s: %v", o.Listen, err)
 	}
 	defer listener.Close()
 	base, err := baseURL(listener.Addr(), o.PublicURL)

@@ -142,7 +142,7 @@ func certificateMessage(err error) string {
 		case x509.IncompatibleUsage:
 			return "its certificate is not for a server"
 		}
-		return "its certificate is signed by a certificate that may not sign it"
+		return "its certificate is signed by a certificate that may not sign certificates"
 	}
 	return ""
 }

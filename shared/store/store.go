@@ -241,7 +241,9 @@ type BoundsError struct {
 	Number int64
 }
 
-func (e *BoundsError) Error() string { return fmt.Sprintf("%s: bounds at %d", e.Key, e.Number) }
+func (e *BoundsError) Error() string {
+	return fmt.Sprintf("the addition to %s would leave its bounds; the current number is %d", e.Key, e.Number)
+}
 
 type ConflictError struct {
 	Key     Key
@@ -307,7 +309,7 @@ func checkWrite(w Write) error {
 		return checkKey(w.Key)
 	case Add:
 		if w.Min > w.Max {
-			return fmt.Errorf("add to %s: bounds %d to %d", w.Key, w.Min, w.Max)
+			return fmt.Errorf("add to %s: expected a minimum that does not exceed the maximum, got %d and %d", w.Key, w.Min, w.Max)
 		}
 		if err := checkExpiry(w.Expires); err != nil {
 			return fmt.Errorf("add to %s: %w", w.Key, err)

@@ -30,7 +30,7 @@ func TestAnAnswerOfADeployedVacantIsReviewed(t *testing.T) {
 	run("publish "+name+" --host aws", "")
 	run("call "+name+" hello"+as, "hello")
 	run(review, "a quarter, as review 1 of "+name)
-	run(review, "the host accepted it before, as review 1")
+	run(review, "the host has already accepted this review, as review 1")
 	run("call "+name+" again"+as, "again")
 	run("review "+name+" --blinded --factual 1 --logical 1 --relevance 1"+as, "waiting now: 1")
 	run("reputation "+name+" --recount --host aws", "the score follows from the reviews")

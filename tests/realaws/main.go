@@ -197,7 +197,7 @@ func (t *trial) confirm(ctx context.Context) error {
 	if t.yes || t.local {
 		return nil
 	}
-	fmt.Print("Type the stage's name to go on: ")
+	fmt.Print("Type the stage's name to continue: ")
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if strings.TrimSpace(answer) != t.stage {
 		return problem.Wrap(problem.Canceled, err, "nothing was deployed")

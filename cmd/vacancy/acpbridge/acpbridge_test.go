@@ -107,9 +107,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"session/prompt", map[string]any{"sessionId": id}, invalid, "Invalid params"},
 		{"session/new", map[string]any{"cwd": "here", "mcpServers": []any{}}, invalid, "cwd: expected an absolute path"},
 		{"session/new", map[string]any{"mcpServers": []any{}}, invalid, "Invalid params"},
-		{"session/load", map[string]any{"sessionId": theirs, "cwd": e.dir, "mcpServers": []any{}}, resourceNotFound, "does not exist, or is not yours"},
-		{"session/resume", map[string]any{"sessionId": theirs, "cwd": e.dir}, resourceNotFound, "does not exist, or is not yours"},
-		{"session/fork", map[string]any{"sessionId": theirs, "cwd": e.dir}, resourceNotFound, "does not exist, or is not yours"},
+		{"session/load", map[string]any{"sessionId": theirs, "cwd": e.dir, "mcpServers": []any{}}, resourceNotFound, "does not exist, or it belongs to another caller"},
+		{"session/resume", map[string]any{"sessionId": theirs, "cwd": e.dir}, resourceNotFound, "does not exist, or it belongs to another caller"},
+		{"session/fork", map[string]any{"sessionId": theirs, "cwd": e.dir}, resourceNotFound, "does not exist, or it belongs to another caller"},
 		{"session/list", map[string]any{"cursor": "x"}, invalid, "cursor: expected nextCursor of an earlier answer"},
 		{"session/set_mode", map[string]any{"sessionId": id, "modeId": "read-only"}, invalid, "set VACANCY_KEY"},
 		{"session/set_model", map[string]any{"sessionId": id, "modelId": "large"}, invalid, "set VACANCY_KEY"},
@@ -261,7 +261,7 @@ func TestSettingsOfASession(t *testing.T) {
 		t.Errorf("updates = %v", kinds)
 	}
 	_, said := e.prompt(id, "hello")
-	if !strings.Contains(said["agent_thought_chunk"], "MCP servers of the editor are not used: files. ") {
+	if !strings.Contains(said["agent_thought_chunk"], "These MCP servers of the editor are not used: files. ") {
 		t.Errorf("the first prompt says %q", said)
 	}
 	if _, said = e.prompt(id, "hello"); said["agent_thought_chunk"] != "" {

@@ -204,7 +204,7 @@ func (b *Bridge) initialize(context.Context, *acp.InitializeRequest) (acp.Initia
 		AuthMethods: []acp.AuthMethod{},
 	}
 	if b.IsGuest && !b.Agent.Card.AcceptsGuests {
-		description := "set VACANCY_KEY to a key of an account in the environment of this program, or start it with --as IDENTITY"
+		description := "set the environment variable VACANCY_KEY to an account key, or start this program with --as IDENTITY"
 		r.AuthMethods = append(r.AuthMethods, acp.AuthMethod{Agent: &acp.AuthMethodAgent{Id: "vacancy-key", Name: "A key of an account", Description: &description}})
 	}
 	return r, nil

@@ -84,7 +84,7 @@ func (b *Bridge) findSession(id string) (*session, error) {
 	if s := b.sessions[id]; s != nil {
 		return s, nil
 	}
-	return nil, problem.New(problem.NotFound, "session %.80q not found: it does not exist, or is not yours", id)
+	return nil, problem.New(problem.NotFound, "session %.80q not found: it does not exist, or it belongs to another caller", id)
 }
 
 func (b *Bridge) newSession(_ context.Context, q *acp.NewSessionRequest) (r acp.NewSessionResponse, err error) {
@@ -117,7 +117,7 @@ func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 		}
 	}
 	if unused != nil {
-		s.pendingNotice = "MCP servers of the editor are not used: " + strings.Join(unused, ", ") + ". The agent runs on another host, which reaches only servers at a URL, without headers, and only for the owner of the agent.\n"
+		s.pendingNotice = "These MCP servers of the editor are not used: " + strings.Join(unused, ", ") + ". The agent runs on another host. That host uses only MCP servers with a URL and without headers, and only if you own the agent.\n"
 	}
 }
 
@@ -322,7 +322,7 @@ func (b *Bridge) changeSetting(ctx context.Context, id acp.SessionId, setting st
 		return err
 	}
 	if b.OwnedAgent == nil {
-		return problem.Invalid(setting, "a task that an account dispatches to its own agent; set VACANCY_KEY to a key of the account that owns the agent, with the scopes call, agents and read", "a call of another caller")
+		return problem.Invalid(setting, "a session with your own agent; set VACANCY_KEY to a key of the account that owns the agent, with the scopes call, agents and read", "a session with an agent that you do not own")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

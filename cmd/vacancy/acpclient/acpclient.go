@@ -202,7 +202,7 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 	}
 	a.mu.Unlock()
 	if isBusy {
-		return Result{}, problem.New(problem.Conflict, "the agent works on another prompt")
+		return Result{}, problem.New(problem.Conflict, "the agent is still working on another prompt")
 	}
 	if a.opts.ReadOnly && !IsReadOnly(text) {
 		text = readOnlyBanner + text
@@ -304,7 +304,7 @@ func (a *Agent) explainFailure(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refusal) && refusal.Code == authRequired:
-		return problem.New(problem.SubstrateMisconfigured, "the agent needs a login: run it once by itself and log in, or pass the variable of its key with --env NAME")
+		return problem.New(problem.SubstrateMisconfigured, "the agent needs a login: start its program yourself and log in, or pass the environment variable with its key by --env NAME")
 	case errors.As(err, &refusal):
 		data, _ := json.Marshal(refusal.Data)
 		return problem.New(problem.SubstrateUnavailable, "the agent answered with error %d: %.300s %.300s", refusal.Code, refusal.Message, data)

@@ -122,7 +122,7 @@ func TestAnAgentThatDoesNotStartIsAnError(t *testing.T) {
 	for kind, want := range map[string]string{
 		"exits": "the agent's program ended (exit status 3). Its last output was:\nno key in the keyring",
 		"old":   "the agent speaks version 0 of ACP, expected 1",
-		"login": "the agent needs a login: run it once by itself and log in, or pass the variable of its key with --env NAME",
+		"login": "the agent needs a login: start its program yourself and log in, or pass the environment variable with its key by --env NAME",
 		"noise": "the agent wrote more than 100 lines that are not messages of ACP",
 	} {
 		_, err := Start(t.Context(), options(t, kind, t.TempDir()))

@@ -28,7 +28,7 @@ func Environ(env map[string]string, names []string) ([]string, error) {
 	for _, name := range names {
 		variable, _, hasValue := strings.Cut(name, "=")
 		if variable == "" || strings.HasPrefix(strings.ToUpper(variable), "VACANCY_") {
-			return nil, problem.New(problem.Usage, "--env: expected NAME or NAME=VALUE of a variable that does not begin with VACANCY_, got %.40q", variable)
+			return nil, problem.New(problem.Usage, "--env: expected NAME or NAME=VALUE, where NAME does not begin with VACANCY_, got %.40q", variable)
 		}
 		if hasValue {
 			variables = append(variables, name)

@@ -75,7 +75,7 @@ func (r requestHandler) ReadTextFile(_ context.Context, q acp.ReadTextFileReques
 	case len(b) == maxFileBytes:
 		return empty, refusalError("%.300s: expected a file below %d MiB", q.Path, maxFileBytes>>20)
 	case len(text) > maxTextBytes:
-		return empty, refusalError("%.300s: expected at most %d MiB; read it in parts, by line and limit", q.Path, maxTextBytes>>20)
+		return empty, refusalError("%.300s: expected at most %d MiB; use line and limit to read a part of the file", q.Path, maxTextBytes>>20)
 	case !utf8.ValidString(text):
 		return empty, refusalError("%.300s: expected a text in UTF-8", q.Path)
 	}
@@ -90,12 +90,12 @@ func (r requestHandler) WriteTextFile(_ context.Context, q acp.WriteTextFileRequ
 	name, err := r.relativeName(q.Path)
 	switch {
 	case t == nil:
-		err = refusalError("%.300s: not written, because no prompt is under way", q.Path)
+		err = refusalError("%.300s: not written, because no prompt is running", q.Path)
 	case err != nil:
 	case len(q.Content) > maxTextBytes:
 		err = refusalError("%.300s: expected at most %d MiB, got %d bytes", q.Path, maxTextBytes>>20, len(q.Content))
 	case r.opts.ReadOnly && !isBelowVault(name):
-		err = refusalError("%.300s: the mode is read-only, and only files below .vault/ may be written", q.Path)
+		err = refusalError("%.300s: the mode is read-only, so only files below .vault/ can be written", q.Path)
 	default:
 		err = r.replaceFile(name, q.Content)
 		if err != nil {

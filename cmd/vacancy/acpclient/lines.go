@@ -78,10 +78,10 @@ func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	case isMessage && (m.Method != "session/update" || l.handleUpdate(m.Params)): // other notifications are ignored
 	default:
 		if l.invalidLines++; l.invalidLines == 1 {
-			l.opts.Logf("warning: the agent writes lines that are not messages of ACP; they are skipped")
+			l.opts.Logf("warning: the agent writes lines that are not ACP messages; these lines are skipped")
 		}
 		if l.invalidLines > maxInvalidLines {
-			return false, problem.New(problem.SubstrateMisconfigured, "the agent wrote more than %d lines that are not messages of ACP", maxInvalidLines)
+			return false, problem.New(problem.SubstrateMisconfigured, "the agent wrote more than %d lines that are not ACP messages", maxInvalidLines)
 		}
 	}
 	return false, nil

@@ -99,9 +99,9 @@ func (r requestHandler) CreateTerminal(_ context.Context, q acp.CreateTerminalRe
 	info, err := r.root.Stat(dir) // fails if a link leads out of the root
 	switch {
 	case r.opts.ReadOnly:
-		return empty, refusalError("the mode is read-only, and a terminal could write files")
+		return empty, refusalError("the mode is read-only, so no terminal can be created")
 	case runningTurn == nil:
-		return empty, refusalError("no prompt is under way")
+		return empty, refusalError("no prompt is running")
 	case err != nil:
 		return empty, fileError(dir, err)
 	case !info.IsDir():

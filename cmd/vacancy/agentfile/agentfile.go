@@ -148,7 +148,7 @@ func splitFrontMatter(doc []byte) (front, body []byte, err error) {
 		}
 	}
 	if !ok {
-		return nil, nil, problem.New(problem.Usage, "expected a line of ---, settings such as model: NAME, and another line of --- before the text")
+		return nil, nil, problem.New(problem.Usage, "expected front matter before the text: a line ---, settings such as model: NAME, and a line ---")
 	}
 	return front, body, nil
 }
@@ -196,7 +196,7 @@ func (r *reader) parseSettings(doc json.RawMessage, override string) (a definiti
 		case string(front[key]) == "null":
 		case r.program != "" && !isForProgram:
 			if key != "description" && key != "provider" {
-				r.warn("%s: not used, because a program on this machine does the turns", key)
+				r.warn("%s: not used, because a program on this machine runs the agent", key)
 			}
 		case parse == nil:
 			agent[key] = front[key]
@@ -315,7 +315,7 @@ func (m members) setSubstrate(override string) error {
 	}
 	agent, ok := definition.DefaultAgent(spec)
 	if !ok {
-		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", override))
+		return problem.Invalid("substrate", "the substrate of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", override))
 	}
 	for key, value := range map[string]string{"provider": agent.Provider, "base_url": agent.BaseURL, "model": agent.Model} {
 		if delete(m, key); value != "" {
@@ -366,7 +366,7 @@ func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage)
 
 // warnName warns about a name in the front matter, which files for other programs contain.
 func (r *reader) warnName(_ members, key string, _ json.RawMessage) error {
-	r.warn("%s: not used, because an agent is named by its file", key)
+	r.warn("%s: not used, because the name of the file is the name of the agent", key)
 	return nil
 }
 
@@ -459,7 +459,7 @@ func (r *reader) parseTools(a members, key string, value json.RawMessage) error 
 	var allowed []string
 	_ = json.Unmarshal(a["allowed_tools"], &allowed)
 	if slices.Contains(tools, "Bash") && r.program == "" {
-		r.warn("%s: Bash is not offered, because a host runs no commands", key)
+		r.warn("%s: Bash is not available, because a host does not run commands", key)
 	}
 	for _, tool := range tools {
 		if !slices.Contains(allowed, tool) {
@@ -486,7 +486,7 @@ func (r *reader) parseServers(a members, key string, value json.RawMessage) erro
 			_ = json.Unmarshal(rawServer, &object)
 			for member := range object {
 				if member != "url" && member != "type" && member != "required" {
-					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only url and required: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
+					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only url and required, because a host does not start programs or send headers", Got: fmt.Sprintf("%.40q", member)}
 				}
 			}
 			_ = json.Unmarshal(object["url"], &s.URL)
@@ -518,7 +518,7 @@ func (r *reader) parseFolders(a members, key string, value json.RawMessage) erro
 		if isUsable {
 			usable = append(usable, folder)
 		} else {
-			r.warn("%s: %s is not below the root; it is not used", key, folder)
+			r.warn("%s: folder %s is not used, because it is not below the root", key, folder)
 		}
 	}
 	if len(folders) > 0 && len(usable) == 0 && r.program == "" && key == "include_dirs" && err == nil {
@@ -541,7 +541,7 @@ func parseItems(key string, value json.RawMessage) (items []string, err error) {
 		return items, nil
 	}
 	if json.Unmarshal(value, &items) != nil {
-		return nil, &problem.Error{Kind: problem.Usage, Field: key, Want: "a list of texts, or a text with commas", Got: fmt.Sprintf("%.40s", value)}
+		return nil, &problem.Error{Kind: problem.Usage, Field: key, Want: "a list of strings, or one string with commas", Got: fmt.Sprintf("%.40s", value)}
 	}
 	return items, nil
 }

@@ -65,7 +65,7 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"memory off", "model: m\nmemory: off", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
 		{"what nobody has", "model: m\napproval_mode: default\nbudget: 0.5\ndaily_budget: 1\neffort: max\noutput_format: stream-json\nname: x", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: not used, because no provider of this host supports it",` +
-				`"effort: high is used, because the providers of this host do not support max","name: not used, because an agent is named by its file","output_format: not used, because stream-json applies to commands and not to answers",` +
+				`"effort: high is used, because the providers of this host do not support max","name: not used, because the name of the file is the name of the agent","output_format: not used, because stream-json applies to commands and not to answers",` +
 				`"budget: not used, because the model is free","daily_budget: not used, because the model is free"]}`},
 		{"money", "model: claude-opus-4-6\nbudget: 0.05\ndaily_budget: 2\nprice: 5/25/0.5", "",
 			`{"provider":"anthropic","model":"claude-opus-4-6","budget":50000,"daily_budget":2000000,"price":{"input":5000000,"output":25000000,"cached":500000},"system":"Be brief."}`},
@@ -84,7 +84,7 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"files of a workspace", "model: m\nworkspace: second\ninclude_dirs: [docs/]\nlock_paths: src/,../y", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: ../y is not below the root; it is not used"]}`},
 		{"a shell", "model: m\ntools: Read,Bash", "",
-			`{"provider":"ollama","model":"m","system":"Be brief.","allowed_tools":["Read","Bash"],"warnings":["tools: Bash is not offered, because a host runs no commands"]}`},
+			`{"provider":"ollama","model":"m","system":"Be brief.","allowed_tools":["Read","Bash"],"warnings":["tools: Bash is not available, because a host does not run commands"]}`},
 	} {
 		f, err := read(t, tt.front, "\nBe brief.\n\n", agentfile.Options{Substrate: tt.substrate})
 		if err != nil {

@@ -69,7 +69,7 @@ memory: on
 			Effort: "high", OutputFormat: definition.JSON, FallbackModel: "other", IncludeDirs: []string{"src"}, System: "A note.",
 			Warnings: []string{
 				"include_dirs: .. is not below the root; it is not used", "include_dirs: missing is not below the root; it is not used", "include_dirs: link is not below the root; it is not used",
-				"memory: not used, because a program on this machine does the turns", "name: not used, because a program on this machine does the turns",
+				"memory: not used, because a program on this machine runs the agent", "name: not used, because a program on this machine runs the agent",
 			},
 		},
 	}

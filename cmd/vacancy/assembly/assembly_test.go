@@ -44,23 +44,23 @@ func TestATemplateThatWouldLoseDataIsNamed(t *testing.T) {
 		want  []string
 	}{
 		"nothing changed":          {all(), nil},
-		"another table name":       {all("vacancy-dev-rows", "other"), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, for a new TableName"}},
-		"another key schema":       {all(`{"AttributeName":"p","KeyType":"RANGE"}`, `{"AttributeName":"q","KeyType":"RANGE"}`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, for a new KeySchema"}},
-		"a key of another type":    {all(`"AttributeName":"p","AttributeType":"N"`, `"AttributeName":"p","AttributeType":"S"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, for a new AttributeDefinitions"}},
+		"another table name":       {all("vacancy-dev-rows", "other"), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, because of a change of TableName"}},
+		"another key schema":       {all(`{"AttributeName":"p","KeyType":"RANGE"}`, `{"AttributeName":"q","KeyType":"RANGE"}`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, because of a change of KeySchema"}},
+		"a key of another type":    {all(`"AttributeName":"p","AttributeType":"N"`, `"AttributeName":"p","AttributeType":"S"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, because of a change of AttributeDefinitions"}},
 		"one attribute more":       {all(`"AttributeDefinitions":[`, `"AttributeDefinitions":[{"AttributeName":"i","AttributeType":"S"},`), nil},
-		"a local index":            {all(`"Replicas"`, `"LocalSecondaryIndexes":[{}],"Replicas"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, for a new LocalSecondaryIndexes"}},
+		"a local index":            {all(`"Replicas"`, `"LocalSecondaryIndexes":[{}],"Replicas"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be replaced, because of a change of LocalSecondaryIndexes"}},
 		"no deletion protection":   {all(`"DeletionProtectionEnabled":true`, `"DeletionProtectionEnabled":false`), nil},
 		"a replica elsewhere":      {all(`{"Ref":"AWS::Region"}`, `"eu-west-1"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would lose its replica in map[Ref:AWS::Region]"}},
 		"the other kind of table":  {all("GlobalTable", "Table"), []string{"Rows (AWS::DynamoDB::GlobalTable) would become a AWS::DynamoDB::Table"}},
-		"a logical id renamed":     {all(`"Rows"`, `"Rows2"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would leave the stack"}},
-		"a key for signatures":     {all(`"Description":"seals"`, `"KeyUsage":"SIGN_VERIFY"`), []string{"Key (AWS::KMS::Key) would be replaced, for a new KeyUsage"}},
+		"a logical id renamed":     {all(`"Rows"`, `"Rows2"`), []string{"Rows (AWS::DynamoDB::GlobalTable) would be removed from the stack"}},
+		"a key for signatures":     {all(`"Description":"seals"`, `"KeyUsage":"SIGN_VERIFY"`), []string{"Key (AWS::KMS::Key) would be replaced, because of a change of KeyUsage"}},
 		"a default written out":    {all(`"Description":"seals"`, `"KeySpec":"SYMMETRIC_DEFAULT","MultiRegion":false`), nil},
 		"another key policy":       {all(`{"a":1}`, `{"a":2}`), nil},
-		"another bucket name":      {all(`"blobs"`, `"blobs2"`), []string{"Blobs (AWS::S3::Bucket) would be replaced, for a new BucketName"}},
-		"a bucket's name left out": {all(`"BucketName":"blobs"`, ""), []string{"Blobs (AWS::S3::Bucket) would be replaced, for a new BucketName"}},
+		"another bucket name":      {all(`"blobs"`, `"blobs2"`), []string{"Blobs (AWS::S3::Bucket) would be replaced, because of a change of BucketName"}},
+		"a bucket's name left out": {all(`"BucketName":"blobs"`, ""), []string{"Blobs (AWS::S3::Bucket) would be replaced, because of a change of BucketName"}},
 		"a function gone":          {`"Rows":` + table + `,"Key":` + key + `,"Blobs":` + bucket, nil},
 		"everything gone": {"", []string{
-			"Blobs (AWS::S3::Bucket) would leave the stack", "Key (AWS::KMS::Key) would leave the stack", "Rows (AWS::DynamoDB::GlobalTable) would leave the stack",
+			"Blobs (AWS::S3::Bucket) would be removed from the stack", "Key (AWS::KMS::Key) would be removed from the stack", "Rows (AWS::DynamoDB::GlobalTable) would be removed from the stack",
 		}},
 	} {
 		var got []string

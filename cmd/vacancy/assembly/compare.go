@@ -125,7 +125,7 @@ func ListLosses(before, after Template) []Loss {
 		reason := ""
 		switch {
 		case !hasAfter:
-			reason = "would leave the stack"
+			reason = "would be removed from the stack"
 		case a.Type != b.Type:
 			reason = "would become a " + a.Type
 		default:
@@ -150,7 +150,7 @@ func lossReason(before, after resource) string {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		return "would be replaced, for a new " + strings.Join(names, ", ")
+		return "would be replaced, because of a change of " + strings.Join(names, ", ")
 	}
 	for _, region := range memberValues(before.Properties["Replicas"], "Region") {
 		if !slices.ContainsFunc(memberValues(after.Properties["Replicas"], "Region"), func(r any) bool { return reflect.DeepEqual(r, region) }) {

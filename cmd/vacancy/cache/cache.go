@@ -20,7 +20,7 @@ func Dir(getenv func(string) string) (string, error) {
 	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
-		return "", problem.Wrap(problem.Usage, err, "set VACANCY_CACHE to a folder for downloads: the user has none")
+		return "", problem.Wrap(problem.Usage, err, "set VACANCY_CACHE to a folder for downloads: this user has no cache folder")
 	}
 	return filepath.Join(dir, "vacancy"), nil
 }

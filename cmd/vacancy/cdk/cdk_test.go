@@ -48,7 +48,7 @@ func TestInstallSaysWhichToolIsMissing(t *testing.T) {
 		kind    problem.Kind
 		want    string
 	}{
-		{"no Node", nil, problem.NotFound, "node was not found, and CDK runs on it: install Node 22 or newer"},
+		{"no Node", nil, problem.NotFound, "node was not found, but CDK needs it: install Node 22 or newer"},
 		{"an old Node", map[string]string{"node": "echo v18.19.0"}, problem.NotFound, `is version "v18.19.0", which is too old for CDK: install Node 22 or newer`},
 		{"a Node of no version", map[string]string{"node": "echo nonsense"}, problem.NotFound, `is version "nonsense"`},
 		{"a Node that does not run", map[string]string{"node": "exit 3"}, problem.NotFound, "does not run"},

@@ -58,7 +58,7 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 func runNPM(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, RecommendedNodeMajor)
+		return problem.Wrap(problem.NotFound, err, "npm was not found, but it is needed to install aws-cdk %s: install Node %d or newer with npm (https://nodejs.org)", Version, RecommendedNodeMajor)
 	}
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "package.json"), packageJSON, 0o644),
@@ -82,7 +82,7 @@ func trimOutput(out []byte) string {
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", RecommendedNodeMajor)
+		return "", problem.Wrap(problem.NotFound, err, "node was not found, but CDK needs it: install Node %d or newer (https://nodejs.org)", RecommendedNodeMajor)
 	}
 	out, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {

@@ -37,7 +37,7 @@ func rootCommand(a *kit.App) *cobra.Command {
 		Long: `Vacancy hosts vacants. A vacant is an agent whose id is its Ed25519 key: it signs
 every message, and keeps a hash chain of its messages with each caller.
 
-Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
+Start with "vacancy dev". It runs a host on this machine, with a vacant that answers.`,
 		Example: `  vacancy dev
   vacancy call demo "hello"`,
 		Version:       kit.Version(),
@@ -49,7 +49,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.PrepareCommand(cmd) },
 	}
 	root.SetFlagErrorFunc(kit.FlagError)
-	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print one JSON object on standard output, and an error as one on standard error")
+	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print the result as one JSON object on standard output, or the error as one JSON object on standard error")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpTemplate(helpTemplate)
 	for _, g := range groups {
@@ -76,9 +76,10 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 	}, &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of a host",
-		Long: `Print the OpenAPI 3.1 document of a host: its operations with their bodies, answers, errors and
-examples, and who may use them. A host serves it at /v1/openapi.json. A host without accounts,
-registry or gate answers the operations of these parts with 404.`,
+		Long: `Print the OpenAPI 3.1 document of a host. It describes each operation: the bodies, answers,
+errors and examples, and who may use the operation. A host serves the document at
+/v1/openapi.json. If a host has no accounts, registry or gate, the operations of the missing
+part answer with 404.`,
 		Example: "  vacancy openapi > openapi.json",
 		RunE: func(*cobra.Command, []string) error {
 			_, err := a.Out.Write(openapi.JSON)

@@ -107,7 +107,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	}
 	code, out, errs := s.run("dev\n", "destroy", "--stage", "dev")
 	const want = "stage dev is removed: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n" +
-		"a new stage of this name gets its own tables, bucket and keys; it does not use the kept ones\n"
+		"a new stage of this name gets new tables, a new bucket and new keys; it does not use the kept resources\n"
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}

@@ -165,7 +165,7 @@ func writeOperations(b *strings.Builder) {
 }
 
 func writeErrors(b *strings.Builder) {
-	b.WriteString("\n## Errors\n\nThe code is the member `code` of an error in an answer, and of the error that a command prints with `--json`.\n")
+	b.WriteString("\n## Errors\n\nAn error has its code in the member `code`. This is true of errors in answers, and of errors that a command prints with `--json`.\n")
 	var rows [][]string
 	for _, k := range problem.Kinds() {
 		r := k.Forms()
@@ -181,7 +181,7 @@ func writeErrors(b *strings.Builder) {
 }
 
 func writeDocuments(b *strings.Builder) {
-	b.WriteString("\n## Stored documents\n\nA key consists of a partition and a sort key; a star stands for a variable part. `verify` checks that a document can be decoded (reads it), or compares it with rows and other documents. It does not check documents that are secret, short-lived, or can be rebuilt.\n")
+	b.WriteString("\n## Stored documents\n\nA key consists of a partition and a sort key; a star stands for a variable part. The last column shows what the command `verify` does. If the column says \"reads it\", `verify` checks that the document can be decoded. If it says \"compares it\", `verify` compares the document with rows and other documents. `verify` skips documents that are secret, that are short-lived, or that can be rebuilt.\n")
 	owners := map[store.OwnerKind]string{store.OwnedByHost: "the host", store.OwnedByVacant: "a vacant", store.OwnedByAccount: "an account", store.OwnedByTenant: "a tenant"}
 	checks := map[store.Verification]string{store.VerifySkip: "", store.VerifyParse: "reads it", store.VerifyWithRows: "compares it"}
 	var rows [][]string
@@ -201,7 +201,7 @@ func writeLimits(b *strings.Builder) {
 		what string
 		most any
 	}{
-		{"body of a request, unless its operation says less", byteSize(limits.Bytes)},
+		{"body of a request, unless its operation has a lower limit", byteSize(limits.Bytes)},
 		{"depth of a document", limits.Depth},
 		{"members of an object", limits.Keys},
 		{"parts of a message", envelope.MaxParts},
@@ -209,8 +209,8 @@ func writeLimits(b *strings.Builder) {
 		{"difference between a signed time and the host's time", call.MaxSkew},
 		{"text of an agent's answer", byteSize(substrate.MaxText)},
 		{"time of an answer, unless the host or the vacant has another limit", call.DefaultCallTimeout},
-		{"exchanges that an agent with memory gets", call.MaxExchanges},
-		{"total size of the texts of these exchanges", byteSize(call.MaxThreadBytes)},
+		{"earlier exchanges that an agent with memory receives", call.MaxExchanges},
+		{"total text size of the exchanges that an agent with memory receives", byteSize(call.MaxThreadBytes)},
 		{"minimum time for which texts can be read", textkeys.MinRetention},
 		{"name of a vacant", fmt.Sprintf("%d characters", registry.MaxName)},
 		{"signed card", byteSize(card.MaxBlob)},

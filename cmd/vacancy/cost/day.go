@@ -117,7 +117,7 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		starts := tasks + retryRate + notices
 		requests := requestsPerMessage*tasks + requestsPerRetry*retryRate + requestsPerMessage*notices
 		d.Lines = append(d.Lines, l.newLine(f.Name+": requests to its queues", QueueRequests, requests*secondsPerDay,
-			"each message is sent, received and deleted individually, and each instance retries messages whose turns cannot start yet all the time", "%s requests a second x 86,400 s", formatNumber(roundToHundredths(requests))),
+			"each message is sent, received and deleted individually; each instance constantly retries messages whose turns cannot start yet", "%s requests a second x 86,400 s", formatNumber(roundToHundredths(requests))),
 			l.newLine(f.Name+": fair requests to its queue of notices", FairRequests, requestsPerMessage*notices*secondsPerDay,
 				"each notice names its sender", "%d x %s messages a second x 86,400 s", requestsPerMessage, formatNumber(roundToHundredths(notices))),
 			l.newLine(f.Name+": requests", LambdaRequests, starts*secondsPerDay, "each message starts the function, and so does each retry", "%s a second x 86,400 s", formatNumber(roundToHundredths(starts))))
@@ -137,10 +137,10 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 	}
 	switch label := f.Name + ": opening seeds"; {
 	case f.OpensSeeds && f.Name == functions.Gateway.Name:
-		d.Lines = append(d.Lines, l.newLine(label, KMSRequests, instances*gatewayKeys*b.Decryptions, "each instance keeps the keys of payments, and the one that signs receipts",
+		d.Lines = append(d.Lines, l.newLine(label, KMSRequests, instances*gatewayKeys*b.Decryptions, "each instance caches the payment keys and the key that signs receipts",
 			"%d instances x %d keys x %s a day", *f.Reserved, gatewayKeys, formatNumber(b.Decryptions)))
 	case f.OpensSeeds:
-		d.Lines = append(d.Lines, l.newLine(label, KMSRequests, instances*b.Vacants*b.Decryptions, "each instance keeps an opened seed or secret",
+		d.Lines = append(d.Lines, l.newLine(label, KMSRequests, instances*b.Vacants*b.Decryptions, "each instance caches a decrypted seed or secret",
 			"%d instances x %s vacants x %s a day", *f.Reserved, formatNumber(b.Vacants), formatNumber(b.Decryptions)))
 	}
 	if f.Invoked || f.Queued {
@@ -214,9 +214,9 @@ func (d *Day) addGateTransitions(s Shape, l PriceList, b Bounds) {
 	}
 	parents := b.parentCount(s)
 	d.Lines = append(d.Lines, l.newLine("transitions of the gate", Transitions, parents*b.Attempts*float64(s.Transitions),
-		"every attempt comes to its end, and none is tried again", "%s parents x %s attempts x %d", formatNumber(parents), formatNumber(b.Attempts), s.Transitions))
+		"every attempt ends, and no attempt is repeated", "%s parents x %s attempts x %d", formatNumber(parents), formatNumber(b.Attempts), s.Transitions))
 	d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-		"attempts to graduate of children of more than %s parents: each parent beyond them adds up to %s a day", formatNumber(parents), formatNumber(b.Attempts)))
+		"attempts to graduate by children of more than %s parents: each further parent adds up to %s a day", formatNumber(parents), formatNumber(b.Attempts)))
 }
 
 func (d *Day) addTable(t Table, l PriceList) {
@@ -302,20 +302,20 @@ func roundToHundredths(f float64) float64 { return float64(int(f*100+0.5)) / 100
 func (d *Day) addUnbounded(s Shape, l PriceList) {
 	if s.Edge {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-			"CloudFront: %s and %s, answers from its cache included; it has no ceiling, and the functions behind it are bounded as above",
+			"CloudFront: %s and %s, including answers from its cache; its cost has no limit, but the functions behind it are limited as above",
 			l.Prices[EdgeRequests].format(), l.Prices[EdgeTransferOut].format()))
 		if s.ACLs > 0 {
 			d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-				"WAF: %s, blocked ones too; a blocked request costs nothing at CloudFront", l.Prices[WAFRequests].format()))
+				"WAF: %s, including blocked requests; a blocked request costs nothing at CloudFront", l.Prices[WAFRequests].format()))
 		}
 	}
 	if s.ModelUSD > 0 {
 		d.Unbounded = append(d.Unbounded, fmt.Sprintf(
-			"models: vacants without a tenant, and all vacants at Bedrock, cost at most $%s more (context value modelBudget); other models of tenants cost what their budgets allow (vacancy budget)", formatNumber(s.ModelUSD)))
+			"models: at most $%s more for vacants without a tenant and all vacants at Bedrock (context value modelBudget); the budgets of tenants limit the cost of their other models (vacancy budget)", formatNumber(s.ModelUSD)))
 	}
 	d.Unbounded = append(d.Unbounded,
 		"DynamoDB treats its ceilings as targets: bursts may exceed them for minutes",
-		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
+		"every later month: rows are never deleted, so storage and backup grow with every accepted call",
 		fmt.Sprintf("files in workspaces: their bytes are stored at %s, at most 1 GB for each account", l.Prices[BlobStorage].format()),
 		fmt.Sprintf("usage of the day before: two files in the bucket for each account that was used, at %s", l.Prices[BlobWrites].format()),
 		"the cost of the vacants' programs and functions, and of the operator's reads and exports")

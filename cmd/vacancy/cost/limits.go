@@ -134,7 +134,7 @@ func DeriveLimits(options LimitOptions) (Limits, error) {
 	}
 	minCost := dayCost()
 	if options.WorstDay < minCost {
-		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because the least limits of such a stage in %s let a day cost $%.2f", math.Ceil(minCost), prices.Region, minCost),
+		return nil, problem.Invalid("worstDay", fmt.Sprintf("at least %.0f, because even with the lowest limits a day of such a stage in %s may cost $%.2f", math.Ceil(minCost), prices.Region, minCost),
 			fmt.Sprint(options.WorstDay))
 	}
 	// The rounding of limits distorts the price of a single unit.

@@ -52,7 +52,7 @@ func (m CallModel) CallCosts(s Shape, l PriceList, n float64, edge bool) []CostL
 			"%s records x %s %s", formatNumber(m.WriteUnits), formatNumber(n), callsUnit),
 		l.newLine("log lines", LogBytes, n*(m.LineBytes+logOverhead)/gib, "one line a call, with its metrics in it",
 			"(%s + %d bytes) x %s %s / 2^30", formatNumber(m.LineBytes), logOverhead, formatNumber(n), callsUnit),
-		l.newLine("opening seeds", KMSRequests, n*m.ColdShare*m.ColdKMS, "a warm instance keeps a vacant's key",
+		l.newLine("opening seeds", KMSRequests, n*m.ColdShare*m.ColdKMS, "a warm instance caches a vacant's key",
 			"%s requests x %s cold x %s %s", formatNumber(m.ColdKMS), formatNumber(m.ColdShare), formatNumber(n), callsUnit),
 	}
 	if !edge {

@@ -63,7 +63,7 @@ func (f Facts) checkBootstrap() Check {
 	case b.Err != nil:
 		return warnUnchecked(b.Err)
 	case b.Missing:
-		return fail(f.deployCommand()+" --bootstrap", "the CDK has no stack CDKToolkit in %s; it keeps assets there", f.Account.Region)
+		return fail(f.deployCommand()+" --bootstrap", "there is no stack CDKToolkit in %s; the CDK needs it to store assets", f.Account.Region)
 	case b.Version < minBootstrapVersion:
 		return fail(fix, "CDKToolkit has version %d; the templates need %d", b.Version, minBootstrapVersion)
 	default:
@@ -84,7 +84,7 @@ func QuotaPage(region string) string {
 }
 
 // UnlimitedCosts describes the consequence of reserving no concurrency.
-const UnlimitedCosts = "then only the account's quota bounds what Lambda costs in a day, worstDay still bounds the tables, and functions of this account take instances from each other"
+const UnlimitedCosts = "then only the account's quota limits the daily cost of Lambda; worstDay still limits the cost of the tables; the functions of this account take instances from each other"
 
 func (f Facts) checkQuota() Check {
 	q := f.Quota
@@ -97,9 +97,9 @@ func (f Facts) checkQuota() Check {
 	case q.Err != nil:
 		return warnUnchecked(q.Err)
 	case q.Limit == 0:
-		return warnUnchecked(errors.New("no limit of the account is known to Lambda"))
+		return warnUnchecked(errors.New("Lambda did not return a limit of the account"))
 	case additional > 0 && q.Unreserved-additional < minFree:
-		return fail(f.quotaRemedies(minFree), "the stage must reserve %d concurrent executions, %d more than now, but Lambda requires that %d of the %d unreserved executions of this account stay unreserved", wanted, additional, minFree, q.Unreserved)
+		return fail(f.quotaRemedies(minFree), "the stage must reserve %d concurrent executions, %d more than now; Lambda requires that %d of the account's %d unreserved executions stay unreserved", wanted, additional, minFree, q.Unreserved)
 	case !f.Settings.ReserveConcurrency:
 		return pass("the stage reserves none of %d concurrent executions: worker may take %d of them, and a stream takes one for up to 14 minutes", q.Limit, f.Limits[functions.Worker.Name])
 	case q.Deployed:
@@ -210,7 +210,7 @@ func (f Facts) checkResourceTypes() Check {
 		return warnUnchecked(f.Types.Err)
 	case len(missing) > 0:
 		return warn("create a budget in the console: https://console.aws.amazon.com/costmanagement/home#/budgets",
-			"CloudFormation has no %s in Region %s, so the stage gets no budget, and only a budget warns of what CloudFront costs", budgetType, f.Account.Region)
+			"CloudFormation has no %s in Region %s, so the stage gets no budget; only a budget warns about the cost of CloudFront", budgetType, f.Account.Region)
 	}
 	return pass("CloudFormation has all %d types of resources in Region %s", len(wanted), f.Account.Region)
 }
@@ -226,7 +226,7 @@ func (f Facts) checkKeySpec() Check {
 	case len(specs) == 0:
 		return warnUnchecked(errors.New("CloudFormation lists no key specs of " + KeyType))
 	case !slices.Contains(specs, hostKeySpec):
-		return fail(f.deployCommand()+" --context hostKey=software    # the functions then hold the host's key, sealed", "KMS has no keys of the spec %s in Region %s", hostKeySpec, f.Account.Region)
+		return fail(f.deployCommand()+" --context hostKey=software    # the functions then hold the host's key, which is stored encrypted", "KMS has no keys of the spec %s in Region %s", hostKeySpec, f.Account.Region)
 	}
 	return pass("KMS has keys of the spec %s", hostKeySpec)
 }
@@ -240,7 +240,7 @@ func (f Facts) settingsSkipReason() string {
 
 func (f Facts) checkMailAddress() Check {
 	if f.Settings.Email == "" {
-		return warn(f.deployCommand()+" --email you@example.org", "no mail address is set: alarms are not mailed, and the stage has no budget, and only a budget warns about the costs of CloudFront")
+		return warn(f.deployCommand()+" --email you@example.org", "no mail address is set: alarms are not mailed, and the stage has no budget; only a budget warns about the cost of CloudFront")
 	}
 	return pass("alarms and the budget's warnings go to %s", f.Settings.Email)
 }

@@ -47,7 +47,7 @@ func (f Facts) checkHealth() Check {
 	case a.Status == http.StatusNotFound && a.Code != "":
 		return pass("the host answers; no vacant of it shows its health without an id")
 	case a.Status == http.StatusForbidden:
-		return fail(f.deployCommand(), "the host refuses CloudFront: their secrets differ")
+		return fail(f.deployCommand(), "the host refuses requests from CloudFront, because their secrets differ")
 	case a.Status == http.StatusTooManyRequests:
 		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "the host answers 429: it gets more requests than it accepts")
 	default:

@@ -93,7 +93,7 @@ func (l Local) checkDirectory() Check {
 
 func (l Local) checkFileModes() Check {
 	if len(l.ExposedFiles) > 0 {
-		return fail("chmod -R go= "+l.QuotedDir, "others can read %s", strings.Join(l.ExposedFiles, ", "))
+		return fail("chmod -R go= "+l.QuotedDir, "other users can read %s", strings.Join(l.ExposedFiles, ", "))
 	}
 	return pass("only you can read the keys and the data")
 }
@@ -106,7 +106,7 @@ func (l Local) checkDisk() Check {
 	case l.FreeBytes < minFreeBytes:
 		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.FreeBytes>>20)
 	case l.FreeBytes < l.MinFreeBytes:
-		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses write requests from others (429)", l.FreeBytes>>20, l.MinFreeBytes>>20)
+		return warn(fix, "%d MB are free; if less than %d MB are free, vacancy serve refuses write requests from others (429)", l.FreeBytes>>20, l.MinFreeBytes>>20)
 	case l.FreeBytes < lowFreeBytes:
 		return warn(fix, "%d MB are free", l.FreeBytes>>20)
 	}
@@ -148,7 +148,7 @@ func (l Local) checkHost() Check {
 func (l Local) checkVersion() Check {
 	switch {
 	case isAmbiguousVersion(l.Version) || isAmbiguousVersion(l.CommandVersion):
-		return skip("a build outside a clone does not know its version")
+		return skip("the host or this command is a build without a unique version")
 	case l.Version != l.CommandVersion:
 		return warn("end the host, and start it by this command", "the host has version %s, and this command has version %s", l.Version, l.CommandVersion)
 	}
@@ -179,7 +179,7 @@ func (l Local) checkCertificate() Check {
 	case remaining < 0:
 		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it expired at %s", l.CertificateEnd.Format(time.DateTime))
 	case remaining < certificateWarning:
-		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it expires in %d days", int(remaining.Hours()/24))
+		return warn("renew it; the host renews a certificate of --tls-domain itself, and vacancy logs shows the errors", "it expires in %d days", int(remaining.Hours()/24))
 	}
 	return pass("it expires in %d days", int(remaining.Hours()/24))
 }

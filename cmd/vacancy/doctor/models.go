@@ -140,7 +140,7 @@ func (f Facts) checkModels() Check {
 		for _, id := range a.BedrockModels {
 			if !m.ContextUnknown && !slices.Contains(m.BedrockModels, id) {
 				modelIDs := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.BedrockModels), id))), ",")
-				return fail(f.deployCommand()+" --context bedrockModels="+modelIDs, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
+				return fail(f.deployCommand()+" --context bedrockModels="+modelIDs, "vacant %s uses model %s at Bedrock, which the stage may not use: its calls fail", a.Name, id)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (f Facts) checkModels() Check {
 		return warn("vacancy update "+m.Agents[i].Name+" substrate=KIND:MODEL --host aws --stage "+f.Stage, "vacant %s is a mock: its callers get a script's answers", m.Agents[i].Name)
 	}
 	if m.MockAllowed {
-		return warn(f.deployCommand()+" --context mock=false", "agents of this stage may be mocks, which are for trials")
+		return warn(f.deployCommand()+" --context mock=false", "this stage allows mock agents, which are only for trials")
 	}
 	return pass("%s", m.formatCount())
 }

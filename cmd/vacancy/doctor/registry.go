@@ -13,7 +13,7 @@ func (f Facts) checkEndpoint(function string, a Answer) Check {
 	case a.Status == http.StatusOK:
 		return pass("it answers")
 	case a.Status == http.StatusForbidden:
-		return fail(f.deployCommand(), "%s refuses CloudFront: their secrets differ", function)
+		return fail(f.deployCommand(), "%s refuses requests from CloudFront, because their secrets differ", function)
 	case a.Status == http.StatusTooManyRequests:
 		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # in a minute", "%s answers 429: it gets more requests than it accepts", function)
 	}
@@ -35,7 +35,7 @@ func (f Facts) checkLog() Check {
 	case a.Err == nil && a.Status == http.StatusOK:
 		return pass("it has a checkpoint; vacancy log verify checks it")
 	case a.Err == nil && a.Status == http.StatusNotFound:
-		return warn("vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "the log is not sealed yet; checkpointer runs every five minutes")
+		return warn("vacancy invoke checkpointer events/checkpointer-schedule.json --stage "+f.Stage, "the log has no checkpoint yet; checkpointer runs every five minutes")
 	case f.HostAnswers.Registry.Err != nil || f.HostAnswers.Registry.Status != http.StatusOK:
 		return skip("needs the registry")
 	case a.Err != nil:

@@ -56,7 +56,7 @@ func (f Facts) checkVersions() Check {
 		case !exists:
 			return fail(f.deployCommand(), "stack %s has no output Version", short)
 		case previous != "" && v != previous:
-			return warn(f.deployCommand(), "stack %s was deployed by %s, and those before it by %s", short, v, previous)
+			return warn(f.deployCommand(), "stack %s was deployed by %s, and the stacks before it by %s", short, v, previous)
 		case f.Version != "" && !strings.Contains(v, f.Version):
 			return warn(f.deployCommand()+"    # or use the command of that version", "this is %s, and stack %s was deployed by %s", f.Version, short, v)
 		}

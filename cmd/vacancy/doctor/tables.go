@@ -101,7 +101,7 @@ func (f Facts) checkTableEncryption(short string, t Table) Check {
 	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id %s --query StackResourceDetail.PhysicalResourceId --output text)",
 		stage.FullName(f.Stage, "data"), encryptionKeyID)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --sse-specification Enabled=true,SSEType=KMS,KMSMasterKeyId=%s", t.Name, key)
-	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
+	return fail(fix, "%s is encrypted with a key of AWS, not with the stage's key", t.Name)
 }
 
 func (f Facts) wantedThroughput(short string) (read, write int) {

@@ -60,7 +60,7 @@ func (c *Client) mergeTOML(old []byte, e Entry) (merged []byte, replaced bool, e
 	merged = applyChanges(old, changes...)
 	after, err := decodeTOML(merged)
 	if err != nil {
-		return nil, false, problem.New(problem.Usage, "cannot add a table to %s as the file is written: add the entry by hand (%s)", strings.Join(c.TablePath, "."), problem.AsError(err).Text())
+		return nil, false, problem.New(problem.Usage, "cannot add a table to %s in this file: add the entry by hand (%s)", strings.Join(c.TablePath, "."), problem.AsError(err).Text())
 	}
 	return merged, replaced, c.checkDecodedChange(before, after, e)
 }

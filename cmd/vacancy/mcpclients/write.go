@@ -54,7 +54,7 @@ func rewriteFile(path string, merge func([]byte) ([]byte, bool, error), dryRun b
 	merged, replaced, err := merge(old)
 	if err != nil {
 		p := problem.AsError(err)
-		return w, problem.Wrap(p.Kind, err, "%s is left as it is: %s", path, p.Text())
+		return w, problem.Wrap(p.Kind, err, "%s was not changed: %s", path, p.Text())
 	}
 	w = WriteResult{Created: info == nil, Replaced: replaced, Unchanged: (info == nil) == (merged == nil) && bytes.Equal(old, merged), Content: merged}
 	switch {

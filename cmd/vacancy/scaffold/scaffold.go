@@ -32,7 +32,7 @@ type Agent struct {
 // NewAgent returns an agent, or an error that names the invalid argument.
 func NewAgent(name, template, language string, port int) (Agent, error) {
 	if !namePattern.MatchString(name) {
-		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
+		return Agent{}, problem.Invalid("NAME", "a lowercase letter, then up to 62 lowercase letters, digits and -", fmt.Sprintf("%.80q", name))
 	}
 	i := slices.IndexFunc(Templates(), func(t Template) bool { return t.Name == template })
 	if i < 0 {

@@ -203,7 +203,7 @@ func readPrivateFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return nil, problem.New(problem.Forbidden, "%s holds an operator key and can be read by others (mode %04o); chmod 600 it, then: vacancy keys rotate-operator", path, mode)
+		return nil, problem.New(problem.Forbidden, "%s contains an operator key and can be read by other users (mode %04o); run chmod 600 on it, then vacancy keys rotate-operator", path, mode)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err == nil && len(b) > maxFileBytes {

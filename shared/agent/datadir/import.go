@@ -79,7 +79,7 @@ func parseSeed(path string, b []byte) (*identity.Key, error) {
 		defer clear(seed)
 		n, err := hex.Decode(seed, bytes.TrimSpace(b))
 		if err != nil || n != identity.Size {
-			return nil, problem.New(problem.Usage, "%s holds no seed: expected 64 hex digits or 32 bytes, got %d bytes", path, len(b))
+			return nil, problem.New(problem.Usage, "%s contains no seed: expected 64 hex digits or 32 bytes, got %d bytes", path, len(b))
 		}
 		b = seed[:n]
 	}
@@ -123,7 +123,7 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
 	b, err := readFileLimited(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "%s is not a home of the reference: it has no %s", dir, keyFile)
+		return nil, problem.New(problem.NotFound, "%s is not a home directory of the reference implementation: it has no %s", dir, keyFile)
 	}
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 		return k, problem.Wrap(problem.Damaged, err, "%s is not a key file", path)
 	}
 	if k.Format != "" && k.Format != keyFormat {
-		return k, problem.New(problem.Damaged, "%s has the form %q; this version reads %q", path, k.Format, keyFormat)
+		return k, problem.New(problem.Damaged, "%s has format %q; this version reads %q", path, k.Format, keyFormat)
 	}
 	return k, nil
 }

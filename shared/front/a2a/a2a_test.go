@@ -62,7 +62,7 @@ var refusals = []struct {
 	{"a push URL", send(`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}]},"configuration":{"taskPushNotificationConfig":{"url":"http://example.com/"}}}`), "-32602", "url: expected an https URL"},
 	{"an envelope that is none", send(`{"message":{"role":"ROLE_USER","parts":[{"text":"a"}],"metadata":{"urn:vacant:v1":5}}}`), "-32602", "urn:vacant:v1"},
 	{"a role of 1.0 in 0.3", send03(`{"message":{"role":"ROLE_USER","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "role: expected user or agent"},
-	{"no id of the message in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "messageId: expected an id that the client makes"},
+	{"no id of the message in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"text","text":"a"}]}}`), "-32602", "messageId: expected an id that the client creates"},
 	{"a part of 1.0 in 0.3", send03(`{"message":{"role":"user","parts":[{"text":"a"}]}}`), "-32602", "kind"},
 	{"an unknown kind in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"video","text":"a"}]}}`), "-32602", "kind"},
 	{"a file with two contents in 0.3", send03(`{"message":{"role":"user","parts":[{"kind":"file","file":{"bytes":"YQ==","uri":"a"}}]}}`), "-32602", "kind"},

@@ -81,7 +81,7 @@ func Operations() []op.Spec {
 	}
 	addStream := func(method, path, doc string, in reflect.Type) {
 		s := addSpec(method, path, doc, in, reflect.TypeFor[Streamed]())
-		s.AnswerMedia, s.AnswerDoc = []string{plain.MediaEvents}, fmt.Sprintf("Server-sent events. A comment each %v says that the task is still at work.", plain.KeepAliveInterval)
+		s.AnswerMedia, s.AnswerDoc = []string{plain.MediaEvents}, fmt.Sprintf("Server-sent events. A comment is sent every %v while the task is running.", plain.KeepAliveInterval)
 	}
 	vacantRequest, taskRequest, configRequest := reflect.TypeFor[VacantRef](), reflect.TypeFor[TaskRef](), reflect.TypeFor[PushConfigRef]()
 	sendRequest, subscribeRequest := reflect.TypeFor[SendMessageRequest](), reflect.TypeFor[SubscribeRequest]()

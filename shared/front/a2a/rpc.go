@@ -112,8 +112,8 @@ func (a *api) serveRPC(r *request) error {
 	case err != nil:
 		return newFault(invalidRequest, problem.AsError(err).Text())
 	case !hasVersion && !hasMethod:
-		return newFault(invalidRequest, `expected a request of JSON-RPC, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
-			`POST {"message":…} to this address with /message:send, and plain text to it with /text`)
+		return newFault(invalidRequest, `expected a JSON-RPC request, such as {"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":…}}; `+
+			`or append /message:send to this address to POST {"message":…}, or /text to POST plain text`)
 	case version != "2.0":
 		return newFault(invalidRequest, `jsonrpc: expected "2.0"`)
 	case !isMethodString:

@@ -106,7 +106,7 @@ func (a *api) newTurn(r *request, sendReq *a2awire.SendRequest) (t *task.Turn, e
 	var messageErr error
 	switch {
 	case r.dialect == a2awire.V03 && m.ID == "": // required in 1.0 too, but clients of 1.0 omit it
-		messageErr = problem.Invalid("messageId", "an id that the client makes", "none")
+		messageErr = problem.Invalid("messageId", "an id that the client creates", "none")
 	case m.Role != task.User:
 		messageErr = problem.Invalid("role", "the role of a user", string(m.Role))
 	case !accepted:

@@ -71,7 +71,7 @@ func TestAStreamThatWaitsSaysSo(t *testing.T) {
 func TestAMessageThatBlocksFailsAfter25Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body, took := asks(t, time.Minute, "SendMessage")
-		if took < 25*time.Second || took > 26*time.Second || !strings.Contains(body, "TASK_STATE_FAILED") || !strings.Contains(body, "with returnImmediately, it has 14 minutes") {
+		if took < 25*time.Second || took > 26*time.Second || !strings.Contains(body, "TASK_STATE_FAILED") || !strings.Contains(body, "the limit is 14 minutes for a stream") {
 			t.Errorf("after %v: %s", took, body)
 		}
 	})

@@ -47,7 +47,7 @@ func (d *api) showHost(ctx context.Context, in HostRequest) (Host, error) {
 	if challenges := in.Challenge; len(challenges) > 0 {
 		challenge = challenges[0]
 		if len(challenges) > 1 || challenge == "" || len(challenge) > maxChallengeBytes || strings.Trim(challenge, challengeChars) != "" {
-			return Host{}, problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", quoteTruncated(challenge))
+			return Host{}, problem.Invalid("challenge", "one value of 1 to 128 hex or base64 characters", quoteTruncated(challenge))
 		}
 	}
 	h, err := d.describeHost(ctx)

@@ -113,7 +113,7 @@ func childName(parent identity.ID, requestedName string) (string, error) {
 	}
 	name := requestedName + "-" + parent.Short()
 	if len(name) > registry.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, because the host appends -%s", registry.MaxName-len(name)+len(requestedName), parent.Short()), strconv.Itoa(len(requestedName)))
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d characters, because the host appends -%s", registry.MaxName-len(name)+len(requestedName), parent.Short()), strconv.Itoa(len(requestedName)))
 	}
 	return name, nil
 }

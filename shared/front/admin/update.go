@@ -44,7 +44,7 @@ func (d *api) updateVacant(ctx context.Context, in VacantRequest[Update]) (v Vac
 	}
 	if u.BasedOn != nil {
 		if c.IfChanged, err = canon.ParseTime(*u.BasedOn); err != nil {
-			return v, problem.Invalid("seen", "the member changed of the vacant", quoteTruncated(*u.BasedOn))
+			return v, problem.Invalid("seen", "the vacant's member \"changed\"", quoteTruncated(*u.BasedOn))
 		}
 	}
 	rec, err := d.findVacant(ctx, in.Vacant)

@@ -130,7 +130,7 @@ func (d *api) withRequestID(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b [8]byte
 		if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
-			return sendError(w, "", problem.Wrap(problem.Unavailable, err, "no randomness"))
+			return sendError(w, "", problem.Wrap(problem.Unavailable, err, "cannot read random bytes"))
 		}
 		id := hex.EncodeToString(b[:])
 		w.Header().Set("X-Request-Id", id)

@@ -239,11 +239,11 @@ func parseQuery(r *http.Request, request any) *query {
 	for name, got := range values {
 		switch {
 		case !slices.Contains(names, name) && len(names) == 0:
-			q.setError(quoteTruncated(name), "no query", "one")
+			q.setError(quoteTruncated(name), "no query parameters", "a parameter")
 		case !slices.Contains(names, name):
 			q.setError(quoteTruncated(name), strings.Join(names, ", "), "an unknown parameter")
 		case len(got) != 1 || got[0] == "":
-			q.setError(name, "a value, once", strconv.Itoa(len(got))+" times "+quoteTruncated(got[0]))
+			q.setError(name, "one value", strconv.Itoa(len(got))+" times "+quoteTruncated(got[0]))
 		}
 		q.values[name] = got[0]
 	}
@@ -276,7 +276,7 @@ func (q *query) parseRange() store.Range {
 		q.setError("partition", "a partition or an index", "none")
 	}
 	if q.err == nil && !documents.IsListed(r) {
-		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.Start, r.End)
+		q.err = problem.New(problem.Forbidden, "an export does not list the documents of %.80q from %.80q to %.80q", r.Partition, r.Start, r.End)
 	}
 	return r
 }

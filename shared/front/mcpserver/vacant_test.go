@@ -80,7 +80,7 @@ func TestRefusalsAreResultsThatSayWhatHelps(t *testing.T) {
 		{"mind", "ask", `{"message":"hi","context":"mine"}`, "malformed", "context: expected the context of an answer of this vacant; only a key of an account may choose names"},
 		{"mind", "ask", `{"message":"hi","context":"a b"}`, "malformed", "context: expected one name"},
 		{"mind", "ask", `{"message":"` + strings.Repeat("x", 300_000) + `"}`, "too_large", "message: expected at most 262080 bytes"},
-		{"mind", "get_task", `{"task":"x"}`, "not_found", "task not found: it does not exist, or is not yours"},
+		{"mind", "get_task", `{"task":"x"}`, "not_found", "task not found: it does not exist, or it belongs to another caller"},
 		{"mind", "get_task", `{"task":"x","wait":21}`, "malformed", "wait: expected 0 to 20 seconds, got 21"},
 		{"mind", "get_task", `{"task":"x","wait":-1}`, "malformed", "wait: expected 0 to 20 seconds"},
 		{"mind", "get_task", `{"task":"` + strings.Repeat("ab", 16) + `","wait":1}`, "not_found", "task not found"},

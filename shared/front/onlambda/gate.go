@@ -77,7 +77,7 @@ func recorder(service *graduation.Service) WorkFunc {
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		var step failedStep
 		if err := json.Unmarshal(event, &step); err != nil {
-			return nil, problem.Wrap(problem.Malformed, err, "the event is not one of the state machine's")
+			return nil, problem.Wrap(problem.Malformed, err, "the event does not come from the state machine")
 		}
 		id := step.State.ID()
 		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", truncate(step.Error.Error))}

@@ -204,7 +204,7 @@ func normalize(in *request) error {
 	if in.IsBase64Encoded {
 		body, err := base64.StdEncoding.DecodeString(in.Body)
 		if err != nil {
-			return problem.Invalid("body", "base64, as the event says", "other text")
+			return problem.Invalid("body", "base64, because isBase64Encoded is true", "other text")
 		}
 		in.Body, in.IsBase64Encoded = string(body), false
 	}

@@ -134,7 +134,7 @@ var (
 		setValue: func(s *Settings, v string) bool { s.URL = v; return isBaseURL(v) }}
 	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", expectedValue: "as VACANCY_URL, or nothing if VACANCY_URL is also the URL of accounts and AGP",
 		setValue: func(s *Settings, v string) bool { s.GatewayURL = v; return isBaseURL(v) }}
-	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", expectedValue: "at least 32 printable characters without comma and blank, or nothing where there is no edge", hidden: true,
+	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", expectedValue: "at least 32 printable characters without comma and blank, or nothing if the stage has no edge", hidden: true,
 		setValue: func(s *Settings, v string) bool { s.EdgeSecrets = []string{v}; return isSecret(v) }}
 	edgeSecretBefore = variable{name: "VACANCY_EDGE_SECRET_BEFORE", expectedValue: "as VACANCY_EDGE_SECRET", hidden: true,
 		setValue: func(s *Settings, v string) bool {

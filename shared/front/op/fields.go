@@ -61,7 +61,7 @@ func fieldsOf(t reflect.Type, path string) requestFields {
 		name, _, closed := strings.Cut(name, "}")
 		name, isRest := strings.CutSuffix(name, "...")
 		if isRest && !strings.HasSuffix(path, segment) {
-			panic("op: a variable for several segments is the end of a path, but not of " + path)
+			panic("op: a variable for several segments must be at the end of the path " + path)
 		}
 		if ok && closed && name != "$" {
 			unboundVars[name] = true

@@ -441,7 +441,7 @@ func (c *completion) addProof(ctx context.Context) error {
 		return err
 	}
 	if respRow == nil || c.finalStatus.Message == nil {
-		return problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
+		return problem.New(problem.Damaged, "the answer of task %s is missing from the rows", c.ref.ID)
 	}
 	c.RequestHash, c.Text, c.CutReason, c.Usage = reqRow.Hash.String(), plain.StatusText(c.finalStatus), c.finalStatus.CutReason(), respRow.Usage
 	c.Proof = &openaiwire.Proof{Envelope: c.finalStatus.Message.Metadata, Warnings: c.req.Warnings()}
@@ -476,7 +476,7 @@ func (c *pieceRenderer) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 		// answer.
 		unsent, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
-			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openaiwire.IdempotencyHeader)
+			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; send the same request again with its %s or as a retry to get the complete answer at no cost", openaiwire.IdempotencyHeader)
 		}
 		text = unsent
 	}

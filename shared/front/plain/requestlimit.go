@@ -66,9 +66,9 @@ func (l *RequestLimiter) RunOrWait(ctx context.Context, c *Caller, run func() er
 		defer release()
 		return run()
 	}
-	err := problem.New(problem.TooManyRequests, "the agent answers %d requests, and none ended in time for this one; try again", l.perVacant)
+	err := problem.New(problem.TooManyRequests, "the agent is answering %d requests, which is its limit; try again", l.perVacant)
 	if fullKey == sender {
-		err = problem.New(problem.TooManyRequests, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", l.perSender)
+		err = problem.New(problem.TooManyRequests, "%d of your requests are in progress, which is the limit; send fewer at once, or try again", l.perSender)
 	}
 	return &retryableError{err, "1"}
 }

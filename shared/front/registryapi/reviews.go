@@ -103,7 +103,7 @@ func (d *api) reviewRoutes() []op.Route {
 	reviewerServer := op.Server{IdentifyVacant: func(r *http.Request, body []byte) (*identity.ID, error) {
 		reviewer, err := d.verifier.Identify(r, body)
 		if err == nil && reviewer == nil {
-			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
+			err = problem.New(problem.Unauthorized, "only the reviewer may erase a claim; sign the request with the reviewer's key")
 		}
 		return reviewer, err
 	}}

@@ -51,13 +51,13 @@ func listenSocket(dir string) (net.Listener, error) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		info, err := os.Lstat(path)
 		if err == nil && info.Mode().Type() != fs.ModeSocket {
-			err = fmt.Errorf("it is not a socket but %v", info.Mode())
+			err = fmt.Errorf("expected a socket, got a file of mode %v", info.Mode())
 		}
 		if err == nil {
 			err = os.Remove(path)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, problem.Wrap(problem.Usage, err, "%s is in the way of the admin socket", path)
+			return nil, problem.Wrap(problem.Usage, err, "%s prevents the creation of the admin socket and cannot be removed", path)
 		}
 	default:
 		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be used", path)

@@ -176,7 +176,7 @@ func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
 				return newInvalidError(err, "its description cannot be read")
 			}
 			if err := json.Unmarshal(b, &about); err != nil || about.Format != backupFormat {
-				return newInvalidError(err, "its description is of another format")
+				return newInvalidError(err, "its description has an unknown format")
 			}
 		case SealFile, DataFile:
 			if expectedFile == SealFile && header.Size > maxSmallFile {
@@ -188,7 +188,7 @@ func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
 		}
 	}
 	if _, err := r.Next(); err != io.EOF {
-		return newInvalidError(err, "something follows its end")
+		return newInvalidError(err, "it contains data after its end")
 	}
 	return about, nil
 }
@@ -198,7 +198,7 @@ func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
 	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.BlobPrefix) || blob.CheckKey(key) != nil {
-		return problem.New(problem.Untrusted, "it is not a complete backup: it has a file %.100q of %d bytes", header.Name, header.Size)
+		return problem.New(problem.Untrusted, "it is not a complete backup: it contains an unexpected file %.100q of %d bytes", header.Name, header.Size)
 	}
 	data, err := io.ReadAll(r)
 	if err != nil {

@@ -403,7 +403,7 @@ func (h *Host) applyURL(ctx context.Context) {
 	}
 	signed, err := h.Vacants.UpdateCardURLs(ctx)
 	if signed > 0 {
-		h.config.Log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
+		h.config.Log.InfoContext(ctx, "cards signed again with the host's new URL", "cards", signed)
 	}
 	if err != nil {
 		h.config.Log.ErrorContext(ctx, "cards could not be signed again", "cause", err.Error())

@@ -62,7 +62,7 @@ func (r *reader) readAgentCard(vacant string) (c *agents.Card, files []string, e
 		Modes []string `json:"defaultInputModes"`
 	}
 	if err := json.Unmarshal(b, &inputs); err != nil || c.VacantID == (identity.ID{}) {
-		return nil, nil, problem.New(problem.Untrusted, "the card names no vacant, or no list of media types")
+		return nil, nil, problem.New(problem.Untrusted, "the card does not contain a vacant id or a list of media types")
 	}
 	return c, slices.DeleteFunc(inputs.Modes, func(media string) bool { return media == "text" || media == "text/plain" }), nil
 }

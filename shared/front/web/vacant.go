@@ -170,7 +170,7 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 	base, ok := strings.CutSuffix(c.Interfaces[0].URL, "/v/"+c.VacantID.String())
 	u, err := url.Parse(base)
 	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return problem.New(problem.Untrusted, "the card of the vacant names no URL of its host")
+		return problem.New(problem.Untrusted, "the card of the vacant does not contain the URL of its host")
 	}
 	d.Host, d.Name, d.Price, d.Most = u.String(), c.Name, c.PriceTerms.String(), int64(c.PriceTerms.Hold())
 	d.Handout = snippet.HandoutForCard(d.Host, c.Name, c)

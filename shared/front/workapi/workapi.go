@@ -169,7 +169,7 @@ func (c Config) findVacant(ctx context.Context, w worker.Worker, name string) (*
 	}
 	r, err := c.Vacants.GetByName(ctx, asker, name)
 	if err == nil && r.Tenant != w.Tenant {
-		err = problem.New(problem.Forbidden, "vacant: expected one without a tenant, got %s of tenant %s; its workers need a key of that tenant with the scope %s", r.Name, r.Tenant, billing.ScopeWork)
+		err = problem.New(problem.Forbidden, "vacant: expected a vacant without a tenant, got %s of tenant %s; workers of this vacant need a key of the tenant with the scope %s", r.Name, r.Tenant, billing.ScopeWork)
 	}
 	return &r.ID, err
 }

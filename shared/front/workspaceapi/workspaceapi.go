@@ -87,7 +87,7 @@ var (
 	RemoveWorkspace = newTwin[WorkspaceName, op.None]("DELETE", workspacePath, "removes a workspace, with all its files")
 	ListFiles       = newTwin[FileList, Files]("GET", filesPath, "lists the files of a workspace, by path")
 	ReadFile        = newTwin[ReadTarget, op.Blob]("GET", filePath, "reads a file of a workspace")
-	WriteFile       = newTwin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
+	WriteFile       = newTwin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, and replaces an existing file only with If-Match")
 	DeleteFile      = newTwin[FileTarget, op.None]("DELETE", filePath, "deletes a file of a workspace")
 )
 
@@ -142,7 +142,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 		b.Data, err = w.ReadContent(ctx, f)
 		return b, err
 	})
-	readRoute.Out, readRoute.AnswerMedia, readRoute.AnswerDoc = nil, []string{mediaType}, "The bytes, as an attachment with an ETag. With If-None-Match, 304 if it is the ETag."
+	readRoute.Out, readRoute.AnswerMedia, readRoute.AnswerDoc = nil, []string{mediaType}, "The bytes, as an attachment with an ETag. If the If-None-Match header contains the ETag, the status is 304."
 	writeRoute := newWorkspaceRoute(s, WriteFile, func(ctx context.Context, ref workspace.Ref, in NewFile) (Written, error) {
 		cond, err := parseIfMatch(in.IfMatch)
 		if err != nil {
@@ -168,7 +168,7 @@ func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
 		}),
 		newWorkspaceRoute(s, RemoveWorkspace, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
 			if p := payerOf(ctx); p != nil && p.Issuer != "" {
-				return none, problem.New(problem.Forbidden, "a token may not remove a workspace: expected a key of the account")
+				return none, problem.New(problem.Forbidden, "a token cannot remove a workspace; use an account key")
 			}
 			return none, w.RemoveWorkspace(ctx, ref)
 		}),

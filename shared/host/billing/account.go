@@ -205,7 +205,7 @@ func (b *Billing) SumChanges(ctx context.Context, a *Account, amount func(Change
 			return 0, err
 		}
 		if len(changes) == 0 {
-			return 0, problem.New(problem.Damaged, "account %s lacks its change %d", a.ID, position)
+			return 0, problem.New(problem.Damaged, "account %s: change %d is missing", a.ID, position)
 		}
 		for _, c := range changes {
 			total += amount(c)

@@ -98,7 +98,7 @@ var (
 			Encode: func(p call.Pair) ([]byte, error) { return append(p.Caller[:], p.Vacant[:]...), nil },
 			Decode: func(d store.Doc) (p call.Pair, err error) {
 				if len(d.Data) != 2*identity.Size || d.Number <= 0 {
-					return p, problem.New(problem.Damaged, "it leads to no call")
+					return p, problem.New(problem.Damaged, "it does not name a call")
 				}
 				return call.Pair{Caller: identity.ID(d.Data[:identity.Size]), Vacant: identity.ID(d.Data[identity.Size:])}, nil
 			},

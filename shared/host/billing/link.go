@@ -185,7 +185,7 @@ func (b *Billing) loadLinkForClaim(ctx context.Context, tx *store.Tx, c *claim.P
 		return s, problem.Wrap(problem.Damaged, err, "the link of %s has no claim", c.Vacant.Short())
 	}
 	if !c.Time.After(last.Time) {
-		return s, problem.New(problem.Replay, "the claim was signed at %s, no later than the last one of %s", canon.FormatTime(c.Time), c.Vacant.Short())
+		return s, problem.New(problem.Replay, "the claim was signed at %s, which is not later than the last claim of %s", canon.FormatTime(c.Time), c.Vacant.Short())
 	}
 	return s, nil
 }

@@ -145,7 +145,7 @@ func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string)
 		return r, err
 	}
 	if r.EndedKeysAndLinks, err = b.endAccountTrees(ctx, account, id, startedEnding); err != nil {
-		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it created; recording their end is not complete, and continues within minutes or when you run the same command again: %s"
+		const incomplete = "the key %s… and all keys and links that it created are revoked, but not all of them are marked as ended yet; the host continues within minutes, or run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
 	// The holder of actor may not be allowed to know keys of other trees.

@@ -105,7 +105,7 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		}
 		// If the queue refuses the booking, the reminder dispatches it.
 		if confirmSend, err := s.enqueue(ctx, id, k.Account); err != nil {
-			s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
+			s.Log.LogAttrs(ctx, slog.LevelWarn, "booking not queued; its reminder will dispatch it", slog.String("booking", id), slog.String("cause", err.Error()))
 		} else {
 			confirmSend(ctx, true)
 		}

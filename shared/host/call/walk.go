@@ -159,7 +159,7 @@ func (r *request) reserve(ctx context.Context, callHash identity.Hash, hold mone
 		limit, spent = r.strictestLimit(callHash)
 	}
 	if hold > limit-spent {
-		return problem.New(problem.PriceAboveMax, "the call costs up to %s; the first request allows %s for itself and all calls that answer it, and has spent %s", hold, limit, spent)
+		return problem.New(problem.PriceAboveMax, "the call costs up to %s, but the first request may spend %s on all calls together, and has already spent %s", hold, limit, spent)
 	}
 	if w.callCosts == nil {
 		w.callCosts = map[identity.Hash]money.Amount{}
@@ -218,7 +218,7 @@ func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.
 	}
 	reserved := min(remaining(), amount)
 	if reserved < minAmount {
-		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.MaxPrice, minAmount)
+		return nil, problem.New(problem.BudgetExceeded, "the task's budget is too small for the next turn: %s of %s is left, but the turn costs at least %s", max(reserved, 0), *root.opts.MaxPrice, minAmount)
 	}
 	w.modelCost += reserved
 	if w.runningTurns++; w.turnEnded == nil {

@@ -101,7 +101,7 @@ func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position ui
 		return err
 	}
 	if err != nil || got.Amount != row.Amount || got.ID != row.UsageEventID {
-		r.addFinding(newStreamFinding(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
+		r.addFinding(newStreamFinding(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("an event of %s", got.Amount)))
 	}
 	return nil
 }

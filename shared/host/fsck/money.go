@@ -93,7 +93,7 @@ func (q *requestChecker) checkHold(ctx context.Context, req *call.RequestRow) er
 	case req.PaidBy == call.PaidByAccount && req.Price != uint64(p.Hold()):
 		q.addFinding(newStreamFinding(s, req.Position, Money, fmt.Sprintf("a hold of %d, by version %d of the price", p.Hold(), p.Version), fmt.Sprint(req.Price)))
 	case req.PaidBy == call.PaidByFreeCall && req.Price != 0:
-		q.addFinding(newStreamFinding(s, req.Position, Money, "a free call that holds nothing", fmt.Sprint(req.Price)))
+		q.addFinding(newStreamFinding(s, req.Position, Money, "a free call without a hold", fmt.Sprint(req.Price)))
 	}
 	q.hasPricedCalls = true
 	q.recordHold(req)
@@ -110,7 +110,7 @@ func (r *run) recordHold(req *call.RequestRow) {
 func (a *responseChecker) checkCharge(ctx context.Context, p requestPayment, resp *call.ResponseRow) error {
 	s := a.pair.Responses()
 	if resp.IsPriced != (resp.Kind == call.RowAnswer && p.payerKind != call.Unpriced) {
-		a.addFinding(newStreamFinding(s, resp.Position, Money, "a charge in the answers to calls with a price, and in no other row", fmt.Sprintf("a charge: %t", resp.IsPriced)))
+		a.addFinding(newStreamFinding(s, resp.Position, Money, "a charge only in answers to calls with a price", fmt.Sprintf("a charge: %t", resp.IsPriced)))
 	}
 	if p.payerKind == call.Unpriced {
 		return nil
@@ -186,7 +186,7 @@ func (r *run) checkAccount(ctx context.Context, s store.Stream, id identity.ID) 
 			continue
 		}
 		if (c.Kind == billing.Opened) != (row.Position == 1) {
-			r.addFinding(newStreamFinding(s, row.Position, Money, "an opening in the first row and in no other row", string(c.Kind)))
+			r.addFinding(newStreamFinding(s, row.Position, Money, "an opening only in the first row", string(c.Kind)))
 		}
 		l.addChange(&c)
 		owedAmount += c.Owed

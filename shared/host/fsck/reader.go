@@ -127,7 +127,7 @@ func (r *reader) skipGap(ctx context.Context) error {
 }
 
 func (r *reader) skipRest() {
-	r.addFinding(newStreamFinding(r.stream, r.nextPosition, Position, "rows up to "+fmt.Sprint(r.tip), "no row at many positions; the remaining rows are not checked"))
+	r.addFinding(newStreamFinding(r.stream, r.nextPosition, Position, "rows up to "+fmt.Sprint(r.tip), "many positions without a row; the remaining rows are not checked"))
 	r.restSkipped = true
 }
 

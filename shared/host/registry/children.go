@@ -31,7 +31,7 @@ func (r *Registry) ListChildManifests(ctx context.Context, parent identity.ID, l
 		}
 		for _, d := range docs {
 			if !ManifestDocs.Matches(d.Key) {
-				return nil, problem.New(problem.Damaged, "%s is listed as a manifest", quoteTruncated(d.Key.String()))
+				return nil, problem.New(problem.Damaged, "the index of manifests contains %s, which is not a manifest", quoteTruncated(d.Key.String()))
 			}
 			m, err := ManifestDocs.Parse(d)
 			if err == nil {

@@ -223,7 +223,7 @@ func checkParent(a *actor, parent *identity.ID) error {
 	case *parent == a.id && !a.isRegistered():
 		return problem.New(problem.Malformed, "parent_id: expected a vacant other than the child, got the child")
 	case existing != nil && !a.isRegistered():
-		return problem.New(problem.Malformed, "parent_id: expected the parent that both have signed, '%s', got '%s'", existing, parent)
+		return problem.New(problem.Malformed, "parent_id: expected '%s', the parent in the signed manifest, got '%s'", existing, parent)
 	case !a.isRegistered():
 		return nil
 	}

@@ -18,7 +18,7 @@ func CheckName(name string) error {
 	case name == "", len(name) > MaxName, strings.Trim(name, nameCharacters) != "":
 		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", quoteTruncated(name))
 	case strings.Trim(name, ".") == "":
-		return problem.Invalid("name", "not only dots", quoteTruncated(name))
+		return problem.Invalid("name", "a name that does not consist only of dots", quoteTruncated(name))
 	case err == nil:
 		return problem.Invalid("name", "a name that is not an id", quoteTruncated(name))
 	}

@@ -60,7 +60,7 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 		return Receipt{}, err
 	}
 	if dec.replay != nil {
-		return Receipt{}, problem.New(problem.OutOfSequence, "event %d of %s exists already", p.ActorSeq, next.ChildID.Short())
+		return Receipt{}, problem.New(problem.OutOfSequence, "event %d of %s already exists", p.ActorSeq, next.ChildID.Short())
 	}
 	if dec.registration.ID != next.ChildID {
 		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+dec.registration.ID.String())

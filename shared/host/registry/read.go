@@ -196,7 +196,7 @@ func (r *Registry) Changes(ctx context.Context, since string, limit int, cursor 
 	for _, d := range docs {
 		id, err := parseVacantID(d.Key)
 		if err != nil || !RegistrationDocs.Matches(d.Key) {
-			return nil, "", problem.New(problem.Damaged, "%s is in the feed of registrations", quoteTruncated(d.Key.String()))
+			return nil, "", problem.New(problem.Damaged, "the feed of registrations contains %s, which is not a registration", quoteTruncated(d.Key.String()))
 		}
 		g, err := RegistrationDocs.Parse(d)
 		if err != nil {

@@ -68,7 +68,7 @@ func (v *Directory) resolveSubstrateText(text string, a *definition.Agent) (stri
 		return text, nil
 	}
 	if text != "" {
-		return "", problem.Invalid("substrate", "no substrate together with an agent, which has its own", quoteTruncated(text))
+		return "", problem.Invalid("substrate", "no substrate, because the agent specifies one", quoteTruncated(text))
 	}
 	if err := v.Resources.CheckAgent(a); err != nil {
 		return "", err

@@ -105,7 +105,7 @@ func (v *Directory) planGraduation(ctx context.Context, g *Graduation) (*graduat
 	case !ok:
 		return nil, registry.UnknownChildError(request.ChildID)
 	case doc.Manifest.ParentID != request.ParentID:
-		return nil, problem.New(problem.ConsentRequired, "graduation request names the parent %s, the manifest %s", request.ParentID.Short(), doc.Manifest.ParentID.Short())
+		return nil, problem.New(problem.ConsentRequired, "the graduation request names the parent %s, but the manifest names %s", request.ParentID.Short(), doc.Manifest.ParentID.Short())
 	}
 	p.oldManifest = doc.Manifest
 	revoked, err := v.Registry.AreRevoked(ctx, request.ParentID, request.ChildID)

@@ -189,15 +189,15 @@ func decodeRecord(d store.Doc) (Record, error) {
 	case err != nil:
 		return Record{}, err
 	case s.Closed && s.Parent == nil || s.Parent != nil && !s.HasKin:
-		return Record{}, problem.New(problem.Damaged, "its parent does not match its other members")
+		return Record{}, problem.New(problem.Damaged, "its members parent, closed and kin contradict each other")
 	case s.AgentVersion < 0:
-		return Record{}, problem.New(problem.Damaged, "it has version %d of an agent", s.AgentVersion)
+		return Record{}, problem.New(problem.Damaged, "its agent version is %d", s.AgentVersion)
 	case s.KeylessAccess != KeylessOpen && s.KeylessAccess != KeylessOff && s.KeylessAccess != KeylessShared:
 		return Record{}, problem.New(problem.Damaged, "its access for callers without a key is %.80q", string(s.KeylessAccess))
 	case s.CallTimeout != 0 && CheckCallTimeout(s.CallTimeout) != nil:
 		return Record{}, problem.New(problem.Damaged, "the time limit of its calls is %s", s.CallTimeout)
 	case s.StoredBytes < 0:
-		return Record{}, problem.New(problem.Damaged, "it has %d bytes", s.StoredBytes)
+		return Record{}, problem.New(problem.Damaged, "its stored size is %d bytes", s.StoredBytes)
 	case s.Price != nil && (s.Price.Version == 0 || s.Price.Check() != nil):
 		return Record{}, problem.New(problem.Damaged, "its price is not valid")
 	}

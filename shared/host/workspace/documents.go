@@ -56,7 +56,7 @@ var FileDocs = store.DocKind[fileDocument]{
 			return errors.New("its path does not belong under its key")
 		}
 		if v.Size < 0 || v.Size > MaxFile || len(v.Hash) != sha256.Size && v.Blob != "" {
-			return errors.New("it has no size or no hash")
+			return errors.New("its size or hash is invalid")
 		}
 		return nil
 	},

@@ -206,7 +206,7 @@ func (w *Workspaces) ListWorkspaces(ctx context.Context, owner string) (infos []
 func (ws *openWorkspace) loadFile(ctx context.Context, reader store.Reader, path string) (v fileDocument, f File, err error) {
 	v, d, err := FileDocs.Get(ctx, reader, FileDocs.Key(ws.id, FoldPath(path)))
 	if f = ws.newFile(d.Key, &v); err == nil && v.isFile() && f.Path != path {
-		err = problem.New(problem.Conflict, "path: expected %s, the spelling of the file that exists, got %s", f.Path, path)
+		err = problem.New(problem.Conflict, "path: expected %s, the spelling of the existing file, got %s", f.Path, path)
 	}
 	return v, f, err
 }
@@ -395,7 +395,7 @@ func (w *Workspaces) checkChange(ctx context.Context, reader store.Reader, ws *o
 	case number < 0:
 		err = errNoWorkspace(ws.ref.Name)
 	case change.Condition.Absent && exists:
-		err = preconditionError("no file, or If-Match with the ETag of the file that is to be replaced", "a file")
+		err = preconditionError("no file, or an If-Match header with the ETag of the file to replace", "a file")
 	case (change.Condition.Exists || change.Condition.Hash != "") && !exists:
 		err = preconditionError("a file", "none")
 	case change.Condition.Hash != "" && change.Condition.Hash != f.Hash:

@@ -15,7 +15,7 @@ import (
 func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the copy %s cannot be made", path)
+		return problem.Wrap(problem.Unavailable, err, "cannot create the copy %s", path)
 	}
 	defer func() {
 		if closeErr := f.Close(); err == nil {
@@ -33,7 +33,7 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 		err = f.Sync()
 	}
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the copy %s cannot be written: %v", path, err)
+		return problem.Wrap(problem.Unavailable, err, "cannot write the copy %s: %v", path, err)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	b := openBuckets(tx)
 	state, ok := parseUpgradeState(b.meta.Get(upgradeKey))
 	if !ok {
-		return 0, true, damagedError("the record of its upgrade is truncated")
+		return 0, true, damagedError("the state of the upgrade is truncated")
 	}
 	source, convert := b.numberByName, func(name, n []byte) error { return b.nameByNumber.Put(n, name) }
 	switch state.phase {

@@ -63,7 +63,7 @@ func describeFault(err error) string {
 	}
 	switch code := api.ErrorCode(); code {
 	case "ValidationException":
-		return "its key is not pk and sk, the key of this version; is this the right table?"
+		return "its key attributes are not pk and sk, which this version needs; is this the right table?"
 	case "AccessDeniedException":
 		return "the function's role may not read it"
 	case "ExpiredTokenException", "UnrecognizedClientException", "InvalidSignatureException",

@@ -77,8 +77,8 @@ func TestWarmSaysOfEachTableWhatIsWrong(t *testing.T) {
 		{"one missing", endpoint, dynamo.TableNames{Rows: tables.Rows, Docs: "docs-nowhere"},
 			"table docs-nowhere: it is missing, or still being created"},
 		{"exchanged", endpoint, dynamo.TableNames{Rows: tables.Docs, Docs: tables.Rows},
-			"table " + tables.Docs + ": its key is not pk and sk, the key of this version; is this the right table?; " +
-				"table " + tables.Rows + ": its key is not pk and sk, the key of this version; is this the right table?"},
+			"table " + tables.Docs + ": its key attributes are not pk and sk, which this version needs; is this the right table?; " +
+				"table " + tables.Rows + ": its key attributes are not pk and sk, which this version needs; is this the right table?"},
 		// AWS's description of a table whose status is CREATING.
 		{"being created", refusing("ResourceNotFoundException"), dynamo.TableNames{Rows: "rows", Docs: "docs"},
 			"table rows: it is missing, or still being created; table docs: it is missing, or still being created"},

@@ -79,9 +79,9 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	hasTenants, hasOwners := p.Child.Tenant != "" && p.Other.Tenant != "", p.Child.Owner != "" && p.Other.Owner != ""
 	switch {
 	case hasTenants && p.Child.Tenant == p.Other.Tenant:
-		s.Strength, s.Reason = 1, "one tenant"
+		s.Strength, s.Reason = 1, "both vacants have the same tenant"
 	case hasOwners && p.Child.Owner == p.Other.Owner:
-		s.Strength, s.Reason = 1, "one owner in both listings"
+		s.Strength, s.Reason = 1, "both listings name the same owner"
 	case hasTenants || hasOwners:
 		s.Reason = "different tenants or owners"
 	default:
@@ -97,9 +97,9 @@ func (p *Pair) ancestorSignal(m Mode) Signal {
 	case p.Role == RoleSibling:
 		s.Strength, s.Reason = 1, "siblings"
 	case p.HasCommonAncestor:
-		s.Strength, s.Reason = 1, "another ancestor in common"
+		s.Strength, s.Reason = 1, "both vacants have a common ancestor"
 	default:
-		s.State, s.Reason = SignalExcluded, "the parent's own edge is not evidence"
+		s.State, s.Reason = SignalExcluded, "the relation of parent and child is not evidence"
 	}
 	return s
 }

@@ -46,7 +46,7 @@ func (m *Manifest) CheckGraduation(graduated *Manifest) error {
 	for i, list := range wantLists {
 		// The signatures do not cover the order of tools.
 		if !slices.Equal(slices.Sorted(slices.Values(list.tools)), slices.Sorted(slices.Values(gotLists[i].tools))) {
-			return problem.Invalid(list.key, "the tools of the manifest before", "others")
+			return problem.Invalid(list.key, "the tools of the previous manifest", "other tools")
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ func NewKey(rand io.Reader) (*Key, error) {
 
 func KeyFromSeed(seed []byte) (*Key, error) {
 	if len(seed) != Size {
-		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
+		return nil, &problem.Error{Kind: problem.Malformed, Detail: "expected a seed of 32 bytes"}
 	}
 	k := &Key{privateKey: ed25519.NewKeyFromSeed(seed)}
 	copy(k.id[:], k.privateKey[Size:])

@@ -96,7 +96,7 @@ func checkList(field string, list []string, maxCount, maxBytes int) error {
 			return err
 		}
 		if slices.Contains(list[:i], s) {
-			return problem.Invalid(element, "each once", fmt.Sprintf("%q twice", s))
+			return problem.Invalid(element, "a value that occurs once", fmt.Sprintf("%q twice", s))
 		}
 	}
 	return nil

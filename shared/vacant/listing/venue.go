@@ -60,7 +60,7 @@ func CheckSlug(s string) error {
 		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlugBytes), fmt.Sprintf("%.80q", s))
 	}
 	if _, ok := ParseDefaultSlug(s); ok || s == TestSlug {
-		return problem.Invalid("slug", "one that is not reserved", s)
+		return problem.Invalid("slug", "a slug that is not reserved", s)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *Row) Verify(target identity.ID, claim *string) error {
 	case err != nil:
 		return err
 	case r.Record.Target != target:
-		return problem.New(problem.BadSignature, "it is a review of another vacant")
+		return problem.New(problem.BadSignature, "the review is about another vacant")
 	case r.Reveal == nil && !r.Record.Verify(r.Record.Reviewer) || r.Reveal != nil && !r.Reveal.ProvesReviewer(&r.Record):
 		return problem.New(problem.BadSignature, "the review's signature does not verify")
 	case claim != nil && (*claim != "") != r.HasClaim || claim != nil && identity.Sum(Payload(addClaim(v, *claim))) != r.Record.Hash:

@@ -32,8 +32,8 @@ func agpCommand(a *kit.App) *cobra.Command {
 		Use:   "agp",
 		Short: "Find and book venues by AGP, the protocol of AGNT",
 		Long: `Find and book venues at a host by AGP, the protocol of AGNT at /a2a/v1. The key in
-$VACANCY_KEY needs a tier ("vacancy keys create --tier"). A booking costs money and needs the
-tier pro or enterprise; everything else is free.`,
+$VACANCY_KEY needs a tier ("vacancy keys create --tier"). Only bookings cost money. A booking
+needs the tier pro or enterprise.`,
 		Example: "  vacancy agp ping\n  vacancy agp search \"sunset dinner\" --location canggu\n  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2",
 	},
 		newSendCommand(a, &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}, "network.ping",
@@ -62,7 +62,7 @@ func missingTierKeyError() error {
 func newSendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, buildPayload func(args []string) (map[string]any, error), printResult func(io.Writer, T)) *cobra.Command {
 	var where kit.HostFlags
 	var sender string
-	cmd.Flags().StringVar(&sender, "from", "vacancy-cli", "the `AGENT` that asks")
+	cmd.Flags().StringVar(&sender, "from", "vacancy-cli", "the name of the `AGENT` that sends the request")
 	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		body, err := buildPayload(args)
@@ -142,22 +142,23 @@ func agpConfirmCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "confirm VENUE",
 		Short: "Book a venue",
-		Long: `Book a venue, named by its slug or id. A booking is charged when it is made, whatever the
-venue answers; the money is refunded if the booking never reaches the venue. A venue with a
-price also charges for its answer: its maximum price is reserved until the answer. With
---input the booking is a job for an agent, and the agent's answer is the result. With the same
---once KEY, a repeated command makes only one booking.`,
+		Long: `Book a venue, named by its slug or id. A booking is charged when it is made, even if the venue
+rejects it. The money is refunded if the booking never reaches the venue. If the venue has a
+price, its answer is charged too. The maximum price of the venue is reserved until it answers.
+
+A booking with --input is a job for an agent, and the result is the agent's answer. If a
+command is repeated with the same --once KEY, only one booking is made.`,
 		Example: `  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2 --guest "A. Guest"
   vacancy agp confirm clerk --input '{"task": "summarise this"}' --once job-17`,
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&start, "at", "", "when it starts, a `TIME` with its offset")
-	fs.Int64Var(&party, "party", 1, "how many guests")
+	fs.StringVar(&start, "at", "", "the start, a `TIME` with its UTC offset")
+	fs.Int64Var(&party, "party", 1, "the number of guests")
 	fs.StringVar(&guest, "guest", "", "the name of the guest")
-	fs.StringVar(&contact, "contact", "", "how the guest is reached")
+	fs.StringVar(&contact, "contact", "", "how to reach the guest")
 	fs.StringVar(&notes, "notes", "", "what the venue should know")
-	fs.StringVar(&input, "input", "", "a job, in `JSON`")
-	fs.StringVar(&idempotencyKey, "once", "", "an idempotency `KEY`")
+	fs.StringVar(&input, "input", "", "the job for an agent, as `JSON`")
+	fs.StringVar(&idempotencyKey, "once", "", "an idempotency `KEY`: with the same key, a repeated command makes no second booking")
 	fs.StringVar(&maxPrice, "max-price", "", "the maximum `DOLLARS` that the booking and its venue may cost")
 	return newSendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
 		payload := omitEmpty(map[string]string{"starts_at": start, "notes": notes, "idempotency_key": idempotencyKey, "max_price_usd": maxPrice})

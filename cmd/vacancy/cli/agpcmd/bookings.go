@@ -24,7 +24,7 @@ func bookingsCommand(a *kit.App) *cobra.Command {
 		Op:      agp.ListBookings.For(isOperator(a)),
 		API:     &bookingsAPI{},
 		AddFlags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
+			fs.StringVar(&venue, "venue", "", "show only the bookings of this `VENUE`, named by its slug or id")
 		},
 		Request: func(kit.Request) (agp.BookingsRequest, error) { return agp.BookingsRequest{Venue: venue}, nil },
 		AppendPage: func(in *agp.BookingsRequest, result *agp.Bookings, page agp.Bookings) bool {
@@ -39,11 +39,12 @@ func bookingsCommand(a *kit.App) *cobra.Command {
 	cmd := a.ParentCommand(&cobra.Command{
 		Use:   "bookings",
 		Short: "Show bookings, and answer bookings of your venues",
-		Long: `Show bookings, and answer bookings of your venues. Operators answer for all venues of their
-host. With a key in $VACANCY_KEY a tenant sees the bookings that the key has made, and with
---venue the bookings of a venue of the tenant. A key with the scope manage also sees and cancels
-the bookings of the account's other keys, and answers for the venues of the tenant.
-"vacancy bookings" lists them.`,
+		Long: `Show bookings, and answer bookings of your venues. "vacancy bookings" lists them.
+
+An operator answers for all venues of the host. A tenant uses a key in $VACANCY_KEY. The key
+sees the bookings that it has made. If --venue names a venue of the tenant, the key sees the
+bookings of that venue. A key with the scope manage also sees and cancels the bookings of the
+account's other keys, and answers for the venues of the tenant.`,
 		Example: "  vacancy bookings\n  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
 		list,
@@ -74,7 +75,7 @@ the bookings of the account's other keys, and answers for the venues of the tena
 		bookingsMoveCommand(a, "accept", "Accept a booking, for its venue", booking.Accepted),
 		bookingsMoveCommand(a, "reject", "Reject a booking, for its venue", booking.Rejected),
 		bookingsMoveCommand(a, "complete", "Mark a booking as completed", booking.Completed),
-		bookingsMoveCommand(a, "no-show", "Mark a booking whose guest did not come", booking.NoShow),
+		bookingsMoveCommand(a, "no-show", "Record that the guest did not come", booking.NoShow),
 	)
 	cmd.Flags().AddFlagSet(list.Flags())
 	cmd.RunE = list.RunE
@@ -134,7 +135,7 @@ func bookingsMoveCommand(a *kit.App, use, short string, state booking.State) *co
 		Example:  "  vacancy bookings " + use + " BOOKING",
 		Op:       agp.MoveBooking.For(isOperator(a)),
 		API:      &bookingsAPI{},
-		AddFlags: func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
+		AddFlags: func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "the reason, for the guest") },
 		Request: func(q kit.Request) (agp.MoveRequest, error) {
 			return agp.MoveRequest{BookingRef: agp.BookingRef{ID: q.Args[0]}, Body: agp.Move{To: string(state), Reason: reason}}, nil
 		},

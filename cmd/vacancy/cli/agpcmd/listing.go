@@ -23,15 +23,17 @@ func listingCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:     "listing",
 		Short:   "Describe a vacant as a venue that can be booked by AGP",
-		Long:    `Describe a published vacant as a venue. AGP clients find it by this description and see it.`,
+		Long:    `Describe a published vacant as a venue. AGP clients search and see this description.`,
 		Example: "  vacancy listing set clerk --slug clerk --category office --location zurich",
 	}, kit.Operation[admin.VacantRequest[admin.Publication], admin.Published]{
 		Use:   "set VACANT",
 		Short: "Set the description of a venue",
-		Long: `Set the description of a published vacant as a venue. Values that are not given do not
-change. Without a description the venue is an agent for callers everywhere (category agent,
-location global), and takes bookings. A slug belongs to the tenant of the first vacant that
-claims it: after it is given up, only that tenant and the operator may use it again.`,
+		Long: `Set the description of a published vacant as a venue. Values that are not given do not change.
+A venue without a description has the category agent and the location global, and takes
+bookings.
+
+A slug belongs to the tenant of the first vacant that claims it. If the slug is given up, only
+that tenant and the operator may use the slug again.`,
 		Example: `  vacancy listing set warung --slug warung-sunset --name "Warung Sunset" --category restaurant --location echo-beach --area canggu --capacity 40
   vacancy listing set clerk --bookable=false`,
 		Op: admin.PublishVacant,
@@ -62,7 +64,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 		Print: func(w io.Writer, published admin.Published) {
 			venue := kit.EscapeLine(published.Vacant.Name)
 			if published.Receipt.Unchanged {
-				fmt.Fprintf(w, "the venue %s is described as before; nothing changed\n", venue)
+				fmt.Fprintf(w, "nothing changed: the venue %s already has this description\n", venue)
 				return
 			}
 			fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", venue, published.Receipt.Seq)

@@ -33,15 +33,18 @@ func costCommand(a *kit.App) *cobra.Command {
 	var f costFlags
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "List what AWS charges, or estimate the cost of a stage and its worst day",
-		Long: `List the prices by which AWS charges a stage, in us-east-1 without free tiers. A host on
-this machine costs nothing at AWS. For a stage in another Region its surcharge is added.
+		Short: "List the prices of AWS, or estimate the costs of a stage",
+		Long: `List the prices that AWS charges for a stage, in us-east-1 and without free tiers. For a stage
+in another Region, the surcharge of the Region is added. A host on this machine costs nothing
+at AWS.
 
-With --host aws it prints each line of the estimated cost of a stage's calls by Function URL and
-through CloudFront, of a month without calls, and of the worst day: the most that one day can
-cost by the stage's limits. It lists the costs that no limit bounds. It reads the templates of
-the deployed stage. With --templates it reads templates that "cdk synth" wrote, and needs no
-account. infra/README.md lists the costs of tasks, bookings, pages and other features.`,
+With --host aws the command estimates the costs of a stage line by line: its calls by Function
+URL and through CloudFront, a month without calls, and the worst day. The worst day is the
+highest cost of one day that the limits of the stage allow. The command also lists the costs
+that no limit bounds. It reads the templates of the deployed stage.
+
+With --templates the command reads templates that "cdk synth" wrote, and needs no account.
+infra/README.md lists the costs of tasks, bookings, pages and other features.`,
 		Example: `  vacancy cost
   vacancy cost --host aws --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
@@ -58,7 +61,7 @@ account. infra/README.md lists the costs of tasks, bookings, pages and other fea
 	kit.AddStageFlag(flags, &f.where.Stage)
 	flags.Int64Var(&f.callCount, "calls", 1_000_000, "number of calls")
 	flags.StringVar(&f.priceListPath, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
-	flags.StringVar(&f.templatesDir, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
+	flags.StringVar(&f.templatesDir, "templates", "", "folder with templates of \"cdk synth\" (*.template.json), instead of the deployed templates")
 	return cmd
 }
 
@@ -180,8 +183,8 @@ func (r costResult) Print(w io.Writer) {
 		{fmt.Sprintf("%s through CloudFront", formatCalls(r.CallCount)), r.Edge, ""},
 		{"storage of their rows, each month", r.RowStorage, ""},
 		{"a month without calls", r.Month, ""},
-		{"extra cost of a month in which every handler is used in every hour", r.MonthlyMetrics, ""},
-		{"the worst day, by the limits", cost.CostSum{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
+		{"extra cost of a month if every handler is used in every hour", r.MonthlyMetrics, ""},
+		{"the worst day, by the limits", cost.CostSum{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without the costs that no limit bounds (listed below)"},
 	} {
 		if len(part.lines.Lines) == 0 {
 			continue // a stage without handlers

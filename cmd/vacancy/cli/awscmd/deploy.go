@@ -47,25 +47,27 @@ func deployCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deploy",
 		Short: "Deploy a host to AWS, from a checkout of the project",
-		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the
-stacks of a stage; then create the operator key if the host has none, and call the new
-host. It needs Go, Node 22 or newer with npm, and AWS credentials that may deploy.
+		Long: `Build the functions, show what would change in your AWS account, ask, and deploy the stacks of
+a stage. Then create the operator key if the host has none, and call the new host. The command
+needs Go, Node 22 or newer with npm, and AWS credentials that may deploy.
 
-With --plan it shows what it would create, the settings and the costs. That needs no AWS
-account, creates nothing and sends nothing.
+With --plan the command shows what it would create, the settings and the costs. This needs no
+AWS account. It creates nothing and sends nothing.
 
-Before it creates anything it checks the account: the CDK's bootstrap, the quota of
-concurrent executions, whether the Region has all types of resources and the host's kind
-of key, and whether a mail address is set. A new account often has a quota of 10, which
-is too small: --context reserve=false deploys without reservations. CloudFront refuses
-accounts that AWS has not verified: --no-edge deploys without it, and --context edge=true
-adds it later.
+Before the command creates anything, it checks the account: the CDK's bootstrap, the quota of
+concurrent executions, the resource types and the kind of host key that the Region supports,
+and the mail address for alarms. A new account often has a quota of 10, which is too small. In
+this case, --context reserve=false deploys without reservations. CloudFront refuses accounts
+that AWS has not verified. In this case, --no-edge deploys without CloudFront, and --context
+edge=true adds it later.
 
-A template that would replace or delete a table, a key or the bucket is refused before
-anything starts. Documents of an earlier release are upgraded. The stage is paused during the
-upgrade, and the command says for how long. The stage stores what you choose by flags, so a later deploy keeps it,
-also from another machine. --context sets a context value of cdk.json (domain, certificate, budget,
-keep and others).`,
+The command refuses a template that would replace or delete a table, a key or the bucket. It
+also upgrades the documents of an earlier release. The stage is paused during the upgrade, and
+the command says for how long.
+
+--context sets a context value of cdk.json, for example domain, certificate, budget or keep.
+The stage stores the values of your flags. A later deploy uses them, also from another
+machine.`,
 		Example: `  vacancy deploy --plan
   vacancy deploy
   vacancy deploy --stage prod --email ops@example.org --context budget=50
@@ -74,10 +76,10 @@ keep and others).`,
 	}
 	fs := cmd.Flags()
 	kit.AddStageFlag(fs, &f.stage)
-	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked by the first deploy)")
-	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
-	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
-	fs.StringArrayVar(&f.contextPairs, "context", nil, "a context value, as NAME=VALUE; may be given again")
+	fs.StringVar(&f.email, "email", "", "mail address for alarms and warnings about the budget (the first deploy asks for it)")
+	fs.BoolVar(&f.noEdge, "no-edge", false, "deploy without CloudFront; the Function URL is public")
+	fs.BoolVar(&f.bootstrap, "bootstrap", false, "create the CDK bootstrap in the account and Region without asking, if it is missing")
+	fs.StringArrayVar(&f.contextPairs, "context", nil, "a context value, as NAME=VALUE; may be repeated")
 	fs.BoolVar(&f.plan, "plan", false, "show what would be created, the settings and the costs; create nothing")
 	fs.BoolVar(&f.skipQuestion, "yes", false, "do not ask for confirmation")
 	return cmd
@@ -202,7 +204,7 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 
 func checkGo() error {
 	if _, err := exec.LookPath("go"); err != nil {
-		return problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
+		return problem.Wrap(problem.NotFound, err, "go was not found, but it is needed to build the functions: install Go from https://go.dev/dl and add it to PATH")
 	}
 	return nil
 }
@@ -224,7 +226,7 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 		if d.flags.skipQuestion {
 			return withHint(missingErr)
 		}
-		d.PrintNote("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missingErr.Text())
+		d.PrintNote("CDK needs a bucket for uploads and roles for deployments. They are created once per account and Region, in the stack CDKToolkit.\n%s.", missingErr.Text())
 		if err := d.AskToConfirm(ctx, "Create it? Type yes:", "yes"); err != nil {
 			return withHint(err)
 		}
@@ -249,7 +251,7 @@ func (d *deployment) awaitIdle(ctx context.Context) error {
 			return err
 		}
 		if s.IsBusy() {
-			d.PrintNote("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
+			d.PrintNote("%s is %s: waiting for an earlier deploy to end", name, s.Status)
 			watch, err := d.cloud.WatchStacks(ctx, s.ID)
 			if err != nil {
 				return err

@@ -74,11 +74,11 @@ func (r planResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "\ncosts at list prices of %s, without free tiers\n", r.PriceBasis)
 	fmt.Fprintf(w, "  %9s  a month without calls\n", "$"+formatDollars(r.IdleMonthUSD))
 	fmt.Fprintf(w, "  %9s  a million calls %s\n", "$"+formatDollars(r.MillionCallsUSD), route)
-	fmt.Fprintf(w, "  %9s  the worst day by the limits, without these unlimited costs:\n", "$"+formatDollars(r.WorstDayUSD))
+	fmt.Fprintf(w, "  %9s  the worst day that the limits allow, without these unlimited costs:\n", "$"+formatDollars(r.WorstDayUSD))
 	for _, s := range r.Unbounded {
 		fmt.Fprintf(w, "             %s\n", s)
 	}
-	fmt.Fprint(w, "\nto deploy it, run the same command without --plan, with AWS credentials; it checks the account first\n")
+	fmt.Fprint(w, "\nto deploy this plan, run the command without --plan and with AWS credentials; it checks the account first\n")
 }
 
 // showPlan shows the stacks, settings and costs of a deployment. It runs the CDK app directly,
@@ -111,9 +111,9 @@ func (d *deployment) showPlan(ctx context.Context, name string) error {
 		return err
 	}
 	if d.rec.URL != "" {
-		d.PrintNote("stage %s is deployed, and stores its settings, which a plan does not read: give them with --context", name)
+		d.PrintNote("stage %s is deployed. A plan does not read the settings that the stage stores: give them with --context", name)
 	}
-	d.PrintNote("making the templates of stage %s", name)
+	d.PrintNote("building the templates of stage %s", name)
 	// The app gets the Region, but no credentials.
 	environ := slices.DeleteFunc(d.environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") && !strings.HasPrefix(v, "AWS_REGION=") })
 	cmd := exec.CommandContext(ctx, "go", "run", "./infra", "-plan")

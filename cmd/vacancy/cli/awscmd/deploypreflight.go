@@ -54,7 +54,7 @@ func (d *deployment) checkAccount(ctx context.Context) error {
 	if causes == nil {
 		return nil
 	}
-	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse a part of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
+	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse some resources of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
 	if len(overrides) > 0 {
 		fixes = append(fixes, "repeat the flags of this command, because they are not stored")
 	}
@@ -89,10 +89,10 @@ func (d *deployment) explainRefusal(e cloud.Event) (text, remedy string) {
 	switch {
 	case strings.Contains(e.Reason, "must be verified before you can add new CloudFront resources"):
 		return "AWS has not yet verified this account for CloudFront. Open a case at https://console.aws.amazon.com/support/home#/ with this message. " +
-				"Until then, deploy the stage without CloudFront; its address changes when you add CloudFront later, with " + deploy + " --context edge=true",
+				"Until then, deploy the stage without CloudFront. You can add CloudFront later, which changes the address of the stage: " + deploy + " --context edge=true",
 			deploy + " --no-edge"
 	case strings.Contains(e.Reason, "UnreservedConcurrentExecution below its minimum"):
-		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.UnlimitedCosts, deploy + " --context reserve=false"
+		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or deploy without reservations: " + doctor.UnlimitedCosts, deploy + " --context reserve=false"
 	case e.Type == doctor.KeyType && strings.Contains(e.Reason, "KeySpec"):
 		return "KMS in this Region may not support this type of key", deploy + " --context hostKey=software"
 	}

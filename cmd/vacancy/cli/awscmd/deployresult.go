@@ -53,14 +53,14 @@ func (r deployResult) Print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "stage %s is at %s\n", r.Stage, r.URL)
 	if r.UnconfirmedMail != nil {
-		fmt.Fprintf(w, "alarms do not reach %s yet: open the link in AWS's mail to confirm the subscription\n  %s\n",
+		fmt.Fprintf(w, "alarms do not reach %s yet: to confirm the subscription, open the link in the mail from AWS\n  %s\n",
 			kit.EscapeLine(strings.Join(r.UnconfirmedMail.Addresses, ", ")), kit.EscapeLine(r.UnconfirmedMail.Fix))
 	}
 	if r.Call == nil {
 		fmt.Fprintf(w, "not called: %s\n", r.NoCallReason)
 		return
 	}
-	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
+	fmt.Fprintf(w, "called %s: it answered %q\nverified: the signature, the chain, and that the answer belongs to this request (call %d, %.0f ms)\n",
 		helloName, kit.EscapeLine(*r.Call.Text), r.callSeq, r.Call.Timing.RequestMS)
 	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.nextCommands, "\n  "))
 }
@@ -179,11 +179,11 @@ func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) 
 		return kit.WithHint(problem.New(problem.Unauthorized, format, args...), "vacancy keys rotate-operator --stage %s", d.rec.Stage)
 	}
 	if d.rec.OperatorKey == "" {
-		return nil, rotateError("the stacks are deployed; the host already has an operator key, which is not stored on this machine")
+		return nil, rotateError("the stacks are deployed, but the operator key of the host is not stored on this machine")
 	}
 	err = keys.Check(ctx, string(d.rec.OperatorKey))
 	if problem.Is(err, problem.Unauthorized) {
-		return nil, rotateError("the stacks are deployed; the host no longer accepts the operator key that is stored on this machine")
+		return nil, rotateError("the stacks are deployed, but the host no longer accepts the operator key on this machine")
 	}
 	return nil, err
 }
@@ -202,7 +202,7 @@ func (d *deployment) callHello(ctx context.Context, r *deployResult) error {
 		return err
 	})
 	if err != nil {
-		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the host did not accept its URL: %s", problem.AsError(err).Text())
+		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed, but the host did not accept its URL: %s", problem.AsError(err).Text())
 	}
 	hello, reason, err := d.ensureHello(ctx, adminClient)
 	if err != nil || hello == nil {
@@ -233,7 +233,7 @@ func (d *deployment) callHello(ctx context.Context, r *deployResult) error {
 		return nil
 	})
 	if err != nil {
-		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the first call failed: %s", problem.AsError(err).Text())
+		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed, but the first call failed: %s", problem.AsError(err).Text())
 	}
 	return nil
 }

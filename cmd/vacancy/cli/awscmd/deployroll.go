@@ -186,7 +186,7 @@ func (d *deployment) deployedTemplate(ctx context.Context, name string) ([]byte,
 }
 
 func (d *deployment) lossError(losses []string) error {
-	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
+	err := problem.New(problem.Conflict, "refused, because the deployment would lose data; nothing was started. %s", strings.Join(losses, "; "))
 	return kit.WithHint(err, "restore the previous checkout, or run vacancy deploy with another --stage")
 }
 
@@ -234,8 +234,8 @@ func (d *deployment) runCDK(ctx context.Context, dir string, stacks []string, ar
 func (d *deployment) explainFailure(ctx context.Context, interrupted bool, command string, stacks []string, events []cloud.Event, out []byte) error {
 	state, hint := d.describeStacks(ctx, stacks)
 	if interrupted {
-		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
-		return kit.WithHint(err, "the same command again: it waits for CloudFormation and continues")
+		err := problem.New(problem.Canceled, "interrupted, but CloudFormation continues the deployment. %s", state)
+		return kit.WithHint(err, "run the same command again: it waits for CloudFormation and continues")
 	}
 	cause, advice := findErrorLine(out), ""
 	if e, ok := cloud.FirstFailure(events); ok {
@@ -261,12 +261,12 @@ func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line,
 		case err != nil:
 			parts = append(parts, name+" could not be checked")
 		case s.Status == "ROLLBACK_COMPLETE":
-			parts = append(parts, name+" was rolled back completely (ROLLBACK_COMPLETE); the next deploy rebuilds it")
+			parts = append(parts, name+" was rolled back completely (ROLLBACK_COMPLETE); the next deploy creates it again")
 		case s.Status == "UPDATE_ROLLBACK_COMPLETE":
 			parts = append(parts, name+" was rolled back to its previous state (UPDATE_ROLLBACK_COMPLETE)")
 		case s.IsBusy(): // CDK has waited for its own change
 			parts = append(parts, name+" is "+s.Status+" by another deploy")
-			remedy = cmp.Or(remedy, "the same command again: it waits for the other deploy and keeps the settings that it chose")
+			remedy = cmp.Or(remedy, "run the same command again: it waits for the other deploy and keeps its settings")
 		default:
 			parts = append(parts, name+" is "+s.Status)
 		}

@@ -30,25 +30,25 @@ func (d *deployment) chooseSettings(ctx context.Context) error {
 		// or if a deploy from this machine failed.
 		if d.rec.Context != nil {
 			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitDeployContexts(stored)) {
-				d.PrintNote("the record on this machine has %s, which is not used: stage %s has %s", kit.EscapeLine(c.Name+"="+c.From), d.rec.Stage, kit.EscapeLine(c.Name+"="+c.To))
+				d.PrintNote("ignored %s in the record on this machine: stage %s has %s", kit.EscapeLine(c.Name+"="+c.From), d.rec.Stage, kit.EscapeLine(c.Name+"="+c.To))
 			}
 		}
 		d.rec.Context = stored
 	case isDeployed && d.rec.Context != nil:
-		d.PrintNote("stage %s does not store its settings yet, so this deploy begins with those in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
+		d.PrintNote("stage %s does not store its settings yet, so this deploy uses the settings in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
 	case isDeployed:
-		unknownErr := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
+		unknownErr := problem.New(problem.Conflict, "the settings of stage %s are unknown. An earlier release deployed the stage without storing its settings, and this machine has no record of the stage", d.rec.Stage)
 		if d.flags.skipQuestion {
 			return kit.WithHint(unknownErr, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
 		}
-		d.PrintNote("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknownErr.Text())
+		d.PrintNote("%s.\nIf you do not give a setting by a flag, it becomes the default. This may remove a domain, an address for alarms or a limit.", unknownErr.Text())
 		if err := d.AskToConfirm(ctx, "Continue with the defaults? Type yes:", "yes"); err != nil {
 			return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
 		}
 	}
 	settings := mergeContext(d.rec.Context, overrides)
 	if _, hasEmail := settings["email"]; !hasEmail && stored == nil && !d.flags.skipQuestion {
-		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
+		address, err := d.AskLine(ctx, "Mail address for alarms and warnings about the budget (leave it empty for none):")
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (d *deployment) printSettingChanges() {
 func (d *deployment) checkUnchanged(ctx context.Context) error {
 	conflict := func(progress string) error {
 		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, progress)
-		return kit.WithHint(err, "the same command again: it starts from the settings of the other deploy")
+		return kit.WithHint(err, "run the same command again: it starts from the settings of the other deploy")
 	}
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
@@ -100,12 +100,12 @@ func (d *deployment) checkUnchanged(ctx context.Context) error {
 			return err
 		}
 		if s.IsBusy() {
-			return conflict("is under way")
+			return conflict("is running")
 		}
 	}
 	current, _, err := cloud.ReadSettings(ctx, d.cloud, d.rec.Stage)
 	if err == nil && !maps.Equal(current, d.storedSettings) {
-		err = conflict("has ended meanwhile")
+		err = conflict("has ended since this deploy began")
 	}
 	return err
 }

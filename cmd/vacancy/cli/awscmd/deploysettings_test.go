@@ -366,7 +366,7 @@ func TestOfTwoDeploysAtOnceTheSettingsAreThoseOfTheOneThatDeployed(t *testing.T)
 		data      string         // settings in the stack data after the second deploy
 		want      []string
 	}{
-		"the other has ended": {func(a *account) { a.mustDeploy(a.t.TempDir(), "budget=9") }, other, []string{"another deploy of stage dev has ended meanwhile; nothing was started"}},
+		"the other has ended": {func(a *account) { a.mustDeploy(a.t.TempDir(), "budget=9") }, other, []string{"another deploy of stage dev has ended since this deploy began; nothing was started"}},
 		"the other is under way": {func(a *account) {
 			a.status[cdkStacks[1]] = "UPDATE_IN_PROGRESS"
 			a.show()
@@ -421,7 +421,7 @@ func TestARotatedSecretIsNotASettingThatAPersonChose(t *testing.T) {
 	if err := d.checkUnchanged(t.Context()); err != nil {
 		t.Errorf("checkUnchanged() = %v", err)
 	}
-	// A deploy that only rotated the secret has ended meanwhile. A second rotation would begin with the wrong version.
+	// A deploy that only rotated the secret has ended since this deploy began. A second rotation would begin with the wrong version.
 	a.templates[cdkStacks[1]] = settingsTemplate(map[string]string{"edgeSecretVersion": strings.Repeat("b", 32), "edgeSecretBefore": version, "later": "1", "worstDay": "50"})
 	a.show()
 	if err := d.checkUnchanged(t.Context()); !problem.Is(err, problem.Conflict) {

@@ -65,7 +65,7 @@ const drainDuration = functions.TurnSeconds * time.Second
 
 func (u *documentUpgrade) announcePause() {
 	if u.isNeeded() {
-		u.PrintNote("this deploy upgrades the documents of stage %s from version %d to %d and pauses the stage for about %.0f minutes and the time of the deploy: the functions that run now cannot serve upgraded documents. Callers get 429 during the pause",
+		u.PrintNote("this deploy upgrades the documents of stage %s from version %d to %d. It pauses the stage for about %.0f minutes and the time of the deploy, because the current functions cannot serve upgraded documents. Callers get 429 during the pause",
 			u.rec.Stage, u.fromVersion, upgrade.CurrentVersion, drainDuration.Minutes())
 	}
 }
@@ -108,7 +108,7 @@ func (u *documentUpgrade) upgradeDocuments(ctx context.Context) error {
 	for lastVersion := u.fromVersion; ; {
 		payload, err := u.invokeUpgrade(ctx)
 		if err != nil {
-			return problem.Wrap(problem.AsError(err).Kind, err, "the documents were not upgraded, and stage %s is paused until the same command has completed: %s", u.rec.Stage, problem.AsError(err).Text())
+			return problem.Wrap(problem.AsError(err).Kind, err, "the documents were not upgraded. Stage %s stays paused until you run the same command successfully: %s", u.rec.Stage, problem.AsError(err).Text())
 		}
 		var upgraded functions.Upgraded
 		if err := json.Unmarshal(payload, &upgraded); err != nil || upgraded.Current == 0 {
@@ -190,6 +190,6 @@ func (u *documentUpgrade) undoPause(ctx context.Context, err error) error {
 			return err
 		}
 	}
-	u.PrintNote("stage %s stays paused until the same command has completed", u.rec.Stage)
+	u.PrintNote("stage %s stays paused until you run the same command successfully", u.rec.Stage)
 	return err
 }

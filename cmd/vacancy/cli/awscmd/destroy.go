@@ -21,15 +21,15 @@ func destroyCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "destroy --stage STAGE",
 		Short: "Remove a deployed host",
-		Long: `Delete the stacks of a stage, the last deployed first, and this machine's record of the stage.
+		Long: `Delete the stacks of a stage and this machine's record of the stage. The stack that was
+deployed last is deleted first.
 
-By default (context keep=true) the tables, the bucket and the keys stay in the account.
-With keep=false they are deleted with their contents; the bucket is emptied first. Nothing
-is deleted before the command has shown what it deletes and what it keeps, and you have typed
-the stage's name.
+By default (context keep=true) the tables, the bucket and the keys stay in the account. With
+keep=false they are deleted with their contents. The command first shows what it deletes and
+what it keeps. It deletes nothing until you have typed the stage's name.
 
-It also lists orphans: tables, buckets and keys of earlier deploys of the stage that no
-stack owns, and that cost money. It deletes none of them.`,
+The command also lists orphans: tables, buckets and keys of earlier deploys of the stage that
+no stack owns. They cost money. The command does not delete them.`,
 		Example: `  vacancy destroy --stage try
   vacancy destroy --stage try --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,13 +73,13 @@ func (r destroyResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
 	}
 	if len(r.Kept) > 0 {
-		fmt.Fprintln(w, "a new stage of this name gets its own tables, bucket and keys; it does not use the kept ones")
+		fmt.Fprintln(w, "a new stage of this name gets new tables, a new bucket and new keys; it does not use the kept resources")
 	}
 	for _, o := range r.Orphans {
 		fmt.Fprintf(w, "orphan  %s  %s\n", o.Type, o.Name)
 	}
 	if len(r.Orphans) > 0 {
-		fmt.Fprintln(w, "orphans are data of earlier deploys that no stack owns: see \"When something goes wrong\" in infra/README.md for how to delete them")
+		fmt.Fprintln(w, "orphans are data of earlier deploys that no stack owns; \"When something goes wrong\" in infra/README.md explains how to delete them")
 	}
 }
 
@@ -128,7 +128,7 @@ func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion boo
 			a.PrintNote("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
 		}
 		if !skipQuestion {
-			if err := a.AskToConfirm(ctx, "Type the stage's name to go on:", name); err != nil {
+			if err := a.AskToConfirm(ctx, "Type the stage's name to continue:", name); err != nil {
 				return kit.WithHint(err, "vacancy destroy --stage %s --yes", name)
 			}
 		}
@@ -245,7 +245,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, deletion stackD
 	}
 	s, events, err := cloud.AwaitStack(ctx, c, watch, deletion.ID, func(e cloud.Event) { printEvent(a, e) })
 	if err != nil {
-		return kit.WithHint(err, "the same command again: it continues where this one ended")
+		return kit.WithHint(err, "run the same command again: it continues where this command ended")
 	}
 	if s.Status == "DELETE_COMPLETE" {
 		return nil

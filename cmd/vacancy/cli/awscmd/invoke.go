@@ -23,15 +23,16 @@ func invokeCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "invoke FUNCTION EVENT",
 		Short: "Run a deployed function with an event from a file",
-		Long: `Run a function of a stage with the event in the file EVENT ("-" is standard input),
-with your AWS credentials instead of its URL, and print its answer. The last lines of
-its log go to standard error, as "vacancy tail --host aws" shows them.
+		Long: `Run a function of a stage with the event in the file EVENT, and print its answer. EVENT "-" is
+standard input. The command uses your AWS credentials and not the function's URL. The last
+lines of the function's log go to standard error, in the form of "vacancy tail --host aws".
 
-FUNCTION is message, sweeper or another function of the host, or a physical name. An
-unknown name is answered with all names.
-The event is sent once and its effects are real. The exit code is 0 for an answer, 1 if
-the function failed or its HTTP answer has a status of 500 or more, and 5 for a status
-of 400 to 499.`,
+FUNCTION is the name of a function of the host, for example message or sweeper, or a physical
+name. If the name is unknown, the error lists all names.
+
+The event is sent once, and its effects are real. The exit code is 0 for an answer. It is 1 if
+the function failed or its HTTP answer has a status of 500 or more. It is 5 for a status of
+400 to 499.`,
 		Example: `  vacancy invoke sweeper events/sweeper-schedule.json
   vacancy invoke admin events/admin-no-key.json --stage prod --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -19,10 +19,10 @@ func RotateOperatorCommand(a *kit.App) *cobra.Command {
 	var stageName string
 	cmd := &cobra.Command{
 		Use:   "rotate-operator",
-		Short: "Replace the operator key; the old one is refused at once",
-		Long: `Create a new operator key with your AWS credentials, show it once and write it to the
-stage's record. The previous key is refused from then on. Update $VACANCY_OPERATOR_KEY
-where it is set.`,
+		Short: "Replace the operator key; the host refuses the old key at once",
+		Long: `Create a new operator key with your AWS credentials, show it once, and write it to the record
+of the stage. The host then refuses the previous key. Update $VACANCY_OPERATOR_KEY wherever
+you have set it.`,
 		Example: "  vacancy keys rotate-operator\n  vacancy keys rotate-operator --stage prod --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()

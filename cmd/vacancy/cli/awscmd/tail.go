@@ -31,17 +31,19 @@ func tailCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the log of the host on this machine, or of a stage on AWS",
-		Long: `Follow the log of the host in a data directory, until Ctrl-C: one line per call with its
-pair, verdict, time and cost, and all other lines. "vacancy logs" shows it for people.
+		Long: `Follow the log of the host in a data directory, until Ctrl-C. Each call has one line with its
+pair, verdict, time and cost. All other lines are shown too. "vacancy logs" shows the log in a
+form for people.
 
-With --host aws it follows the log lines of a stage's functions in order of time. Of the
-requests that wrote nothing, each instance logs 60, then one every two seconds, and as many
-failed ones (5xx); its next such line sums up the others (calls=N). A line appears a few
-seconds after it was written.
+With --host aws the command follows the log lines of a stage's functions in order of time. A
+line appears a few seconds after it was written. Requests that wrote nothing are not all
+logged: each instance logs the first 60, and then one every two seconds. Failed requests (5xx)
+have separate limits of the same size. The next such line sums up the requests that were not
+logged (calls=N).
 
---pair takes the beginning of an id, or of two as CALLER>VACANT; --status a status, a
-class such as 4xx, or a verdict such as replay. --json prints the original lines, with
-"at" and "log_group" added.`,
+--pair takes the beginning of an id, or two ids as CALLER>VACANT. --status takes a status, a
+class such as 4xx, or a verdict such as replay. --json prints the original lines with the
+added members "at" and "log_group".`,
 		Example: `  vacancy tail
   vacancy tail --since 1h --status 5xx
   vacancy tail --host aws --pair 3f9a21 --function message --json`,
@@ -49,9 +51,9 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 	}
 	fs := cmd.Flags()
 	kit.AddMachineFlags(fs, &f.where)
-	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
-	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
-	fs.StringVar(&f.function, "function", "", "with --host aws: lines of this function only")
+	fs.StringVar(&f.pair, "pair", "", "show only lines of this caller, this vacant, or this CALLER>VACANT")
+	fs.StringVar(&f.status, "status", "", "show only lines with this status, class of statuses or verdict")
+	fs.StringVar(&f.function, "function", "", "with --host aws: show only lines of this function")
 	fs.DurationVar(&f.since, "since", time.Minute, "how far back to start")
 	fs.BoolVar(&f.once, "once", false, "print the log up to now and exit")
 	return cmd

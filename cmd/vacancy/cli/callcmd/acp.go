@@ -34,21 +34,24 @@ func acpCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acp [NAME|URL]",
 		Short: "Serve a vacant to an editor by ACP",
-		Long: `Serve a vacant as an agent of ACP, the Agent Client Protocol, on standard input and output, for editors
-that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant, or
-of another agent of A2A. Without either, the agent is the one at the URL of the host itself.
+		Long: `Serve a vacant by ACP, the Agent Client Protocol, on standard input and output, for editors
+that start a program. NAME is a vacant of the host on this machine, or of --host. URL is the
+URL of a vacant, or of another A2A agent. If neither is given, the agent is the one at the URL
+of the host.
 
-A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
---host or $VACANCY_HOST, or to this machine. If the account owns the vacant and the key has the scopes
-call, agents and read, each prompt becomes a task, as with "vacancy run": the editor may then choose its mode
-and its model. With --as the identity signs each call, and each answer is verified.
+The caller is a guest, or the account of the key in $VACANCY_KEY. The key is sent only to the
+host of --host or $VACANCY_HOST, or to this machine. If the account owns the vacant and the
+key has the scopes call, agents and read, each prompt becomes a task, as with "vacancy run".
+The editor may then choose the mode and the model. With --as the identity signs each call, and
+each answer is verified.
 
-A session is a context of your own tasks at the host, so the editor lists and loads sessions as long as
-the host stores their texts. Sessions of a guest end with this program. A prompt under way continues at
-the host if the editor ends. The log .vaultspec/logs/SESSION.log in the working directory of a session
-has the kinds and sizes of its updates, but no texts.
+A session is a context of your own tasks at the host. The editor can list and load a session
+as long as the host stores its texts. Sessions of a guest end with this program. If the editor
+ends during a prompt, the prompt continues at the host. Each session writes a log into
+.vaultspec/logs/SESSION.log in its working directory. The log has the kinds and sizes of the
+updates, but no texts.
 
-"vacancy acp config" prints what an editor's configuration needs.`,
+"vacancy acp config" prints the configuration for an editor.`,
 		Example: `  vacancy acp fox
   vacancy acp https://agents.example.org/v/fox
   vacancy acp fox --as alice`,
@@ -63,12 +66,12 @@ has the kinds and sizes of its updates, but no texts.
 				return err
 			}
 			if !a.Piped {
-				a.PrintNote("serving %s by ACP on standard input and output, for an editor that starts this command; Ctrl-C ends it", kit.EscapeLine(s.agentURL()))
+				a.PrintNote("serving %s by ACP on standard input and output; an editor should start this command; Ctrl-C ends it", kit.EscapeLine(s.agentURL()))
 			}
 			return acpbridge.Serve(ctx, c, a.In, a.Out)
 		},
 	}
-	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (default: calls are not signed)")
 	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.AddCommand(acpConfigCommand(a))
 	return cmd
@@ -137,7 +140,7 @@ func newBridgeConfig(a *kit.App, ctx context.Context, s vacantOrHost, identityNa
 		_, err = teamapi.ListTasks.Key.Call(ctx, client, teamapi.TaskList{})
 	}
 	if err != nil {
-		return c, kit.WithHint(err, "vacancy keys create TENANT --scope call,agents,read, which creates a key that may also read the answers")
+		return c, kit.WithHint(err, "vacancy keys create TENANT --scope call,agents,read    # this key may also read the answers")
 	}
 	return c, nil
 }
@@ -153,7 +156,7 @@ func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s vacantOr
 	case err != nil:
 		return err
 	case target.ID != card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", kit.EscapeLine(s.agentURL()), card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card at this URL names %s", kit.EscapeLine(s.agentURL()), card.VacantID.Short(), target.ID.Short())
 	}
 	target.Name = cmp.Or(s.vacantName, card.Name)
 	a.WarnIfVacantChanged(ctx, target)
@@ -183,7 +186,7 @@ func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s vacantOr
 }
 
 func noReceiptError() error {
-	return problem.New(problem.NotFound, "there is no receipt: the session has no answer yet, or its last call had no price, or no account paid for it")
+	return problem.New(problem.NotFound, "there is no receipt: the session has no answer yet, its last call was free, or no account paid for the call")
 }
 
 func receiptFunc(client op.Client) func(context.Context, *task.Message) (any, error) {
@@ -239,11 +242,11 @@ func acpConfigCommand(a *kit.App) *cobra.Command {
 		Use:   "config [NAME|URL] --client CLIENT",
 		Short: "Print, or write, an editor's configuration for an agent of ACP",
 		Long: `Print the entry of the agent of "vacancy acp" for the configuration file of an editor: ` + strings.Join(mcpclients.ACP.Names(), ", ") + `.
-NAME and URL are as for "vacancy acp", and --write is as for "vacancy mcp config". For neovim the file is
-a Lua module of its own, which the settings of a plugin require.
+NAME and URL have the meaning that they have for "vacancy acp". --write works as in "vacancy
+mcp config". For neovim the file is a separate Lua module, which the settings of a plugin load.
 
-An entry has no key. If callers must pay, or if $VACANCY_KEY is set, the variable must be in the
-editor's environment; the command says so.`,
+An entry contains no key. If callers must pay, or if $VACANCY_KEY is set, the variable must be in
+the environment of the editor. In this case the command prints a note.`,
 		Example: `  vacancy acp config fox --client zed --write
   vacancy acp config https://agents.example.org/v/fox --client jetbrains
   vacancy acp config fox --client neovim --as alice`,

@@ -37,13 +37,13 @@ type agentCallFlags struct {
 }
 
 func (f *agentCallFlags) register(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.stream, "stream", false, "print the answer while it comes")
+	fs.BoolVar(&f.stream, "stream", false, "print the answer as it arrives")
 	fs.StringArrayVar(&f.filePaths, "file", nil, "send a `FILE` with TEXT, unsigned; may be repeated")
 	fs.BoolVar(&f.noWait, "no-wait", false, "print the task at once instead of the answer")
 	fs.StringVar(&f.taskID, "task", "", "read the task with this `ID`, or send TEXT to it")
 	fs.BoolVar(&f.listsTasks, "tasks", false, "list your tasks, newest first; --context selects the tasks of one context")
 	fs.StringVar(&f.cursor, "cursor", "", "with --tasks: continue after an earlier page")
-	fs.StringVar(&f.pushURL, "push", "", "have the agent notify `URL` of the task of --task, or of TEXT")
+	fs.StringVar(&f.pushURL, "push", "", "ask the agent to send notifications to `URL` about the task of --task, or of TEXT")
 	fs.BoolVar(&f.listsPushes, "push-list", false, "list the push configurations of --task")
 	fs.StringVar(&f.deletedPushID, "push-delete", "", "delete the push configuration of --task with this `ID`")
 	fs.StringVar(&f.peerSkill, "peer", "", "call the best agent of \"vacancy peers\" that has this `SKILL`")
@@ -121,7 +121,7 @@ func baseURL(u *url.URL) string {
 // streamed call of a vacant.
 func callAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string) error {
 	if f.ask || f.reset || f.print || f.replyPath != "" {
-		return problem.New(problem.Usage, "--ask, --reset, --print and --accept: supported only for signed calls of a vacant, and not together with --stream, --file, --no-wait, --task, --tasks, --cancel or --push")
+		return problem.New(problem.Usage, "--ask, --reset, --print and --accept: supported only for signed calls of a vacant; not supported with --stream, --file, --no-wait, --task, --tasks, --cancel or --push")
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, 
 		return streamSigned(a, ctx, f, agent, httpClient, address, words)
 	}
 	if f.thread == lastThread {
-		return problem.New(problem.Usage, "--context: expected a context of the agent for a call without a signature, got %q, which continues the last signed call", f.thread)
+		return problem.New(problem.Usage, "--context: %q continues the last signed call, but this call is not signed; expected a context of the agent", f.thread)
 	}
 	credential := "without a key"
 	if agent.BearerToken != "" {
@@ -380,12 +380,14 @@ func cardCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "card URL",
 		Short: "Fetch, verify and explain the card of an A2A agent",
-		Long: `Fetch the card of the agent at URL, of A2A 1.0 or 0.3, check its signatures, and show it.
-A signature by the vacant that the card names proves that the card is the vacant's. A
-signature by a key of the card's own host proves only that the host signed it.
+		Long: `Fetch the card of the A2A agent at URL, check its signatures, and show it. The agent may use
+A2A 1.0 or 0.3. If the vacant that the card names has signed the card, the card is the
+vacant's. If a key of the card's own host has signed the card, this proves only that the host
+signed it.
 
-The command always fetches the card; calls use a fetched card while it is fresh, ten minutes
-unless its server says otherwise. It exits with 6 if a signature does not verify.`,
+This command always fetches the card. Calls reuse a fetched card while it is fresh. A card is
+fresh for ten minutes, unless its server sets another time. The exit code is 6 if a signature
+does not verify.`,
 		Example: `  vacancy card http://127.0.0.1:8080/v/demo
   vacancy card https://agents.example.org --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -447,7 +449,7 @@ func (r agentCardResult) Print(w io.Writer) {
 		kit.PrintFields(w, "vacant", r.VacantID, "price", r.Price)
 	}
 	if len(r.Signatures) == 0 {
-		fmt.Fprintln(w, "  not signed: anybody who answers for this address could have written it")
+		fmt.Fprintln(w, "  not signed: the card proves nothing about its author")
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(r.Signatures), func(s agents.Signature) bool { return !s.ByVacant })); n > 0 {
 		remark := kit.FormatIf(n > 1, ", for %d ways to read the card", n)
@@ -488,5 +490,5 @@ func fetchPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Targe
 }
 
 func aboveMaxPriceError(name string, price, maxPrice int64) error {
-	return problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than --max-price %s; nothing was sent", kit.EscapeLine(name), money.Amount(price), money.Amount(maxPrice))
+	return problem.New(problem.PriceAboveMax, "a call of %s may cost up to %s, which is more than --max-price %s; nothing was sent", kit.EscapeLine(name), money.Amount(price), money.Amount(maxPrice))
 }

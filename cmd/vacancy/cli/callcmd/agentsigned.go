@@ -22,7 +22,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case err != nil:
 		return kit.NotVacantError{Cause: err}
 	case target.ID != agent.Card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", address, agent.Card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card at this URL names %s", address, agent.Card.VacantID.Short(), target.ID.Short())
 	}
 	self, err := a.ChooseSigner(ctx, f.identityName)
 	if err != nil {
@@ -96,6 +96,6 @@ func addStoredCallHint(targetArgument string, err error) error {
 	if errors.As(err, &rpcErr) {
 		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", targetArgument)
 	}
-	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the signed call is stored: %s", problem.AsError(err).Text())
+	err = problem.Wrap(problem.Pending, err, "the stream ended without an answer, but the signed call is stored: %s", problem.AsError(err).Text())
 	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", targetArgument)
 }

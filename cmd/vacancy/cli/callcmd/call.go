@@ -58,45 +58,50 @@ func callCommand(a *kit.App) *cobra.Command {
 		Short: "Call a vacant and verify its answer",
 		Long: `Sign TEXT, send it to TARGET, verify the answer and print it.
 
-TARGET is a card file, the URL of a vacant, or the name or id of a vacant hosted on
-this machine, or on --host. A TARGET that fits two of these is refused. On a remote host
-a closed child is found by its name only with the operator key.
+TARGET is a card file, the URL of a vacant, or the name or id of a vacant. A name or id
+belongs to a vacant on this machine, or on --host. If TARGET fits two of these, the command
+refuses it. On a remote host, only the operator key finds a closed child by its name.
 
-A TEXT of "-" is read from standard input, without the newline at its end. So is a missing
-TEXT, unless standard input is a terminal. TEXT has at most 260,000 bytes, as JSON counts
-them.
+If TEXT is "-", it is read from standard input, without the newline at its end. If TEXT is
+missing and standard input is not a terminal, it is read from there too. TEXT has at most
+260,000 bytes, as JSON counts them.
 
-The identity of --as NAME or $VACANCY_AS signs the call, else the default identity, else
-the only one; if there is none, one named default is made. The signed call is stored
-before it is sent: after a lost answer, a time-out or an interrupt, the same command sends
-the same bytes again and gets the one answer. An identity makes one call to a target at a
-time: a second call waits for the first, unless --as OTHER signs it. A vacant may take up to 14
-minutes: without --timeout the command waits until the host has the answer.
+The identity of --as NAME or $VACANCY_AS signs the call. If neither is set, the default
+identity signs, or the only one. If you have no identity, the command creates one named
+default.
+
+The signed call is stored before it is sent. If the answer is lost, run the same command
+again: it sends the same bytes and gets the one answer. This also works after a time-out or an
+interrupt. An identity makes one call to a target at a time. A second call waits for the first
+one, unless --as OTHER signs it. A vacant may take up to 14 minutes. If --timeout is not
+given, the command waits until the host has the answer.
 
 An agent with memory remembers the calls of a thread. The first call of a thread prints how to
-continue it: --context - continues the thread of your last signed call to TARGET, --context C
-the thread C.
+continue it. --context - continues the thread of your last signed call to TARGET. --context C
+continues the thread C.
 
-TARGET may also be the URL of any other agent of A2A 1.0 or 0.3. The agent is called without
-a signature, and its answer is not verified. --file, --no-wait, --task, --tasks, --cancel and
---push also call a vacant without a signature. --stream signs a call of a vacant, and verifies
-the streamed text by the answer at the end. Without --stream and these flags, a URL with a
-vacant's id gets only signed calls.
+TARGET may also be the URL of any other A2A agent (1.0 or 0.3). Such a call is not signed, and
+its answer is not verified. --file, --no-wait, --task, --tasks, --cancel and --push also call
+a vacant without a signature. --stream signs a call of a vacant. The signed answer at the end
+verifies the streamed text. If none of these flags is given, a URL with a vacant's id gets
+only signed calls.
 
---max-price refuses a call that may cost more: before it is sent, if the vacant's card says
-so, and otherwise at the host. It also bounds what the account pays when the vacant calls
-others to answer the call. The account that the identity is linked to pays for signed
-calls ("vacancy account link"). The account of the key in $VACANCY_KEY pays for --stream,
---no-wait and calls of other agents; the key is sent only to the host of --host or
-$VACANCY_HOST, or to this machine. With a key, a signed call that costs money is refused
-before it is sent, unless the account of the key is linked to the identity.
+--max-price refuses a call that may cost more. The call is refused before it is sent if the
+vacant's card states the price, and otherwise at the host. The limit includes what the account
+pays for calls that the vacant makes to answer.
 
-With --capability there is no TARGET: the vacants that a registry finds for WORDS are
-verified, and the best by reputation and matching words is called; if it is unavailable,
-the next one is called, but never while an earlier one may have taken the call. --explain
-rates each candidate. The registry sees WORDS, not TEXT. The endpoints then come from
-strangers: they must be https, and outside the networks of this machine unless the
-registry is on it, too.`,
+The account that is linked to the identity pays for signed calls ("vacancy account link"). The
+account of the key in $VACANCY_KEY pays for --stream, --no-wait and calls of other agents. The
+key is sent only to the host of --host or $VACANCY_HOST, or to this machine. If a key is set,
+a signed call that costs money is refused before it is sent, unless the account of the key is
+linked to the identity.
+
+With --capability there is no TARGET. The command searches a registry for WORDS and verifies
+the vacants that it finds. It calls the best one by reputation and matching words. If that
+vacant is unavailable, the command calls the next one, but never while an earlier vacant may
+have received the call. --explain prints the rating of each candidate. The registry sees
+WORDS, not TEXT. The endpoints come from strangers, so they must be https. They must also be
+outside the networks of this machine, unless the registry is on this machine.`,
 		Example: `  vacancy call demo "hello"
   vacancy call https://agents.example.org/v/clerk "hello"
   vacancy call demo --as alice < question.txt
@@ -134,15 +139,15 @@ registry is on it, too.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.identityName, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
-	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId), or - for the thread of the last signed call")
-	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer, even if the host says that it may take longer")
+	fs.StringVar(&f.thread, "context", "", "the thread of the call (contextId), or - for the thread of the last signed call")
+	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "the maximum time to wait for the answer, even if the host announces a longer time")
 	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
 	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
-	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it for the next call of TEXT")
-	fs.StringVar(&f.replyPath, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
+	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it; the next call of TEXT sends it")
+	fs.StringVar(&f.replyPath, "accept", "", "verify and store the answer to a printed request; the answer is in a file, or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
-	fs.BoolVar(&f.explain, "explain", false, "with --capability: print the relevance, score, evidence and exploration of each candidate")
+	fs.BoolVar(&f.explain, "explain", false, "with --capability: print the relevance, score, evidence, exploration and rating of each candidate")
 	f.search.register(fs)
 	f.agent.register(fs)
 	kit.AddHostFlags(fs, &f.where)
@@ -232,7 +237,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		if _, err := a.Out.Write(append(body, '\n')); err != nil {
 			return err
 		}
-		a.PrintNote("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.FormatCommand("call %s --accept FILE", target.Name))
+		a.PrintNote("call %d is signed and stored. The next call of the same text sends these bytes and not a new call. To verify the answer: %s", res.Request.Seq, a.FormatCommand("call %s --accept FILE", target.Name))
 		return nil
 	}
 	var res dispatch.Result
@@ -272,7 +277,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 				fmt.Fprintln(w, l.format())
 			}
 			if len(result.LateOutcomes) == 0 && len(result.Undetermined) == 0 {
-				fmt.Fprintln(w, "no call is open")
+				fmt.Fprintln(w, "no call waits for an outcome")
 			}
 		}
 	case f.reset:

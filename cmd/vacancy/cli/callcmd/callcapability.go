@@ -62,7 +62,7 @@ func callCapability(a *kit.App, ctx context.Context, f callFlags, words []string
 }
 
 func addSearchHint(err error) error {
-	return kit.WithHint(err, "vacancy search, with other words, or none for all")
+	return kit.WithHint(err, "vacancy search WORDS    # use other words, or no words to list all vacants")
 }
 
 func newCapabilityClient(a *kit.App, ctx context.Context, f callFlags, q discovery.Query) (*discovery.Client, kit.Signer, error) {
@@ -144,7 +144,7 @@ func describeCardChange(freshness discovery.Freshness) string {
 	case discovery.Changed:
 		return "; its card has changed since the last call"
 	case discovery.Outdated:
-		return "; its card is older than the one seen before, as after a restore from a backup (reported once; its owner fixes it by signing a new card: vacancy publish VACANT --capability TEXT)"
+		return "; its card is older than the card of an earlier call. Perhaps its host was restored from a backup. This is reported once. The owner can sign a new card: vacancy publish VACANT --capability TEXT"
 	}
 	return ""
 }

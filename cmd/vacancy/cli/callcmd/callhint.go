@@ -24,7 +24,7 @@ func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays 
 	case !isOwnVacant(a, f.where, t):
 		return err
 	case kind == problem.Misdirected:
-		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
+		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child: only its parent and the parent's other children may call it`, t.Name)
 	// The setting work changes only the limits whose errors end in "the time that the host allows"
 	// or "that the vacant allows".
 	case kind == problem.DeadlineExceeded && strings.Contains(problem.AsError(err).Text(), " allows"):

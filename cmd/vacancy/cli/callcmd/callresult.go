@@ -149,7 +149,7 @@ func showCall(a *kit.App, result CallResult, err error, printResult func(io.Writ
 		a.PrintNote("%s", cutRemark(result.CutReason))
 	}
 	if result.Resumed && err == nil {
-		a.PrintNote("an earlier command had started this call: the same bytes were sent again")
+		a.PrintNote("an earlier command had started this call, so the same bytes were sent again")
 	}
 	if err != nil {
 		return &callError{err, result}
@@ -164,13 +164,13 @@ func showCall(a *kit.App, result CallResult, err error, printResult func(io.Writ
 func cutRemark(reason string) string {
 	switch call.CutReason(reason) {
 	case call.CutCanceled:
-		return "the answer is incomplete: this part of it came before the call was canceled"
+		return "the answer is incomplete: the call was canceled before the rest arrived"
 	case call.CutLength:
 		return "the answer is incomplete: the agent's model reached its limit (max_tokens, or its context length)"
 	case call.CutBudget:
-		return "the answer is incomplete: the agent's budget left its model too few tokens; the daily budget is reset at 00:00 UTC"
+		return "the answer is incomplete: the rest of the agent's budget did not pay for more tokens; the daily budget is reset at 00:00 UTC"
 	case call.CutUnknown:
-		return "the answer may be incomplete: the agent's model ended it for a reason that the host does not know"
+		return "the answer may be incomplete: the agent's model ended it for an unknown reason"
 	}
 	return "the answer is incomplete: " + kit.EscapeLine(kit.Truncate(reason, 80))
 }

@@ -27,16 +27,16 @@ func chainCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
 		Short: "Show the history of a caller and a hosted vacant",
-		Long: `Show the calls of FROM to TO in order, with the outcome of each. TO is a vacant hosted
-here, FROM is one of your identities or a hosted vacant; both are given by name, id or
-the beginning of an id. Call 2.7 is the seventh call after the second reset. Texts whose
-key was destroyed show as (sealed). Times are UTC.
+		Long: `Show the calls of FROM to TO in order, with the outcome of each call. TO is a vacant hosted on
+this machine. FROM is one of your identities or a hosted vacant. Both are given by name, by
+id, or by the beginning of an id. Call 2.7 is the seventh call after the second reset. A text
+whose key was destroyed is shown as (sealed). Times are UTC.
 
-For another host the history is read with --host URL from the pages of its operator's
-API, or with --host aws from the stage's tables with your AWS credentials.
+With --host URL the history is read from the operator's API of another host, page by page.
+With --host aws it is read from the tables of the stage with your AWS credentials.
 
-With --json each entry is an object on a line of its own, with the signed messages, so
-anybody can verify a file of them: by vacancy verify FILE, or in a browser, on the page
+With --json each entry is one JSON object per line, with the signed messages. Anyone can
+verify a file of these lines with "vacancy verify FILE", or in a browser on the page
 /web/chains of a host.`,
 		Example: `  vacancy chain default demo
   vacancy chain 4f1c0d2a demo --last 20 --json
@@ -121,7 +121,7 @@ func (e chainEntry) outcome() string {
 	case e.Outcome == transcript.Void:
 		return "never answered: the agent failed, or took too long"
 	case e.Outcome == transcript.Closed:
-		return "never answered: the chain was reset before"
+		return "never answered: the chain was reset first"
 	}
 	return "not answered yet"
 }

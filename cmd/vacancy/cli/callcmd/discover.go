@@ -20,8 +20,8 @@ import (
 func discoverCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:     "discover",
-		Short:   "Let another program's agents find a vacant",
-		Long:    `Write the files by which another program finds a vacant as an agent that it can call by A2A.`,
+		Short:   "Write files by which other programs find a vacant",
+		Long:    `Write files for another program, so that the program finds a vacant and can call it by A2A.`,
 		Example: "  vacancy discover gemini fox",
 	}, discoverGeminiCommand(a))
 }
@@ -37,18 +37,19 @@ func discoverGeminiCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gemini [NAME|URL]",
 		Short: "Write the files by which Gemini CLI finds an agent",
-		Long: `Write .gemini/agents/NAME.md, which names the card of an agent, and set experimental.enableAgents
-in .gemini/settings.json, so that Gemini CLI loads it. NAME is a vacant of the host here, or of
---host; URL is the URL of a vacant, or of another A2A agent.
+		Long: `Write .gemini/agents/NAME.md with the address of an agent's card, and set
+experimental.enableAgents in .gemini/settings.json. Gemini CLI then loads the agent. NAME is a
+vacant of the host on this machine, or of --host. URL is the URL of a vacant, or of another
+A2A agent.
 
-The files are in the folder --root, for the project in it, or with --user in your home directory,
-for all projects. In the settings everything else stays, comments too; a file that does not parse
-is left as it is. A file that changes is first copied to FILE.before-vacancy. A second run changes
-nothing.
+The files are in the folder --root, for the project in this folder. With --user they are in
+your home directory, for all projects. All other settings and the comments stay. A file that
+cannot be parsed is not changed. Before a file changes, it is copied to FILE.before-vacancy.
+If you run the command again, nothing changes.
 
---auth-env VAR makes Gemini CLI send the key in that variable of its environment; no file has a
-key. --remove deletes the agent's file. --disable sets experimental.enableAgents to false, and
-needs no agent. --dry-run only prints the files.`,
+With --auth-env VAR, Gemini CLI sends the key in this environment variable. The files contain
+no key. --remove deletes the agent's file. --disable sets experimental.enableAgents to false,
+and needs no agent. --dry-run only prints the files.`,
 		Example: `  vacancy discover gemini fox
   vacancy discover gemini https://agents.example.org/v/fox --auth-env VACANCY_KEY
   vacancy discover gemini fox --user --dry-run
@@ -130,7 +131,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, target string) error {
 	if name != "" {
 		if err := updateFile(filepath.Join(root, ".gemini", "agents", name+".md"), func(old []byte) ([]byte, bool, error) {
 			if old != nil && !strings.Contains("\n"+string(old), "\n"+cardLine) {
-				return nil, false, problem.New(problem.Usage, "expected the file of an agent of A2A, with a line that begins with %q", strings.TrimSpace(cardLine))
+				return nil, false, problem.New(problem.Usage, "expected the file of an A2A agent, with a line that begins with %q", strings.TrimSpace(cardLine))
 			}
 			return file, old != nil, nil
 		}); err != nil {
@@ -180,7 +181,7 @@ const maxGeminiName = 100
 func toGeminiName(name string) (string, error) {
 	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-_")
 	if strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") || slug == "" || len(slug) > maxGeminiName {
-		return "", &problem.Error{Kind: problem.Usage, Field: "NAME", Want: "the name of an agent, of letters, digits, _ and -", Got: fmt.Sprintf("%.80q", name)}
+		return "", &problem.Error{Kind: problem.Usage, Field: "NAME", Want: "the name of an agent, which consists of letters, digits, _ and -", Got: fmt.Sprintf("%.80q", name)}
 	}
 	return slug, nil
 }

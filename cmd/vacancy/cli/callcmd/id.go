@@ -16,8 +16,8 @@ func idCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "id NAME | id list | id use NAME",
 		Short: "Show your identities, or choose the default",
-		Long: `Show an identity: its id, did:key and key file. "id list" lists all, "id use NAME" makes
-one the default, which signs calls without --as.`,
+		Long: `Show an identity: its id, did:key and key file. "id list" lists all identities. "id use NAME"
+makes an identity the default. The default identity signs calls without --as.`,
 		Example: `  vacancy id alice
   vacancy id list
   vacancy id use alice`,

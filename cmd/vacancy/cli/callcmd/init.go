@@ -15,9 +15,9 @@ func initCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Create or import an identity",
-		Long: `Create an identity: a new key that only you can read, and a logbook that begins with a
-signed GENESIS entry. An existing identity is never overwritten. The first one becomes the
-default, which signs calls without --as; "vacancy id use NAME" changes that.
+		Long: `Create an identity: a new key that only you can read, and a logbook that begins with a signed
+GENESIS entry. An existing identity is never overwritten. Your first identity becomes the
+default, which signs calls without --as. "vacancy id use NAME" changes the default.
 
 --import imports a key. PATH is one of
   a seed            a file of 64 hex digits or of 32 bytes, or - for standard input
@@ -62,9 +62,9 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 			return a.PrintResult(result)
 		},
 	}
-	cmd.Flags().StringVar(&capability, "capability", "", "also make a card that says what the vacant can do")
-	cmd.Flags().StringVar(&importPath, "import", "", "a seed, a home directory of the reference or an export, instead of a new key")
-	cmd.Flags().StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	cmd.Flags().StringVar(&capability, "capability", "", "also create a card, which describes what the vacant can do")
+	cmd.Flags().StringVar(&importPath, "import", "", "import a seed, a home directory of the Python reference or an export, instead of creating a key")
+	cmd.Flags().StringVar(&seed, "seed", "", "the seed, as a file or - for standard input; needed if --import names a home whose key is in the OS keyring")
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func (r initResult) Print(w io.Writer) {
 	r.idResult.Print(w)
 	switch r.Source {
 	case datadir.FromSeed:
-		fmt.Fprintln(w, "  from  a seed; its logbook begins again")
+		fmt.Fprintln(w, "  from  a seed; the logbook starts again")
 	case datadir.FromReference, datadir.FromExport:
 		fmt.Fprintf(w, "  from  %s; targets of chains: %d\n", r.Source, r.Chains)
 	}

@@ -25,22 +25,26 @@ func mcpCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp [NAME|URL]",
 		Short: "Serve a vacant to an editor or assistant by MCP",
-		Long: `Serve the MCP server of a vacant, or of its host, on standard input and output, for clients of MCP
-that start a program. NAME is a vacant of the host here, or of --host; URL is the URL of a vacant or of a
-host. Without either, the server is the host's: its tools find and ask all that is published. For the
-operator of the host, and for a key with the scope agents, it also has the tools of "vacancy run" and
-"vacancy task", which dispatch tasks to your own agents. A task that names a Markdown file below the
-working directory is replaced by the text of that file.
+		Long: `Serve the MCP server of a vacant or of its host on standard input and output, for MCP clients
+that start a program. NAME is a vacant of the host on this machine, or of --host. URL is the
+URL of a vacant or of a host. If neither is given, the server is the host's, and its tools
+find and ask all published vacants.
 
-A guest makes the calls, or the account of the key in $VACANCY_KEY, which is sent only to the host of
---host or $VACANCY_HOST, or to this machine. With --as the identity signs each call, and each answer is
-verified, as by "vacancy call"; one call of a vacant is made at a time, and stop_task is refused.
+For the operator of the host, and for a key with the scope agents, the host's server also has
+the tools of "vacancy run" and "vacancy task". They dispatch tasks to your own agents. If a
+task names a Markdown file below the working directory, the text of the file replaces the
+name.
 
-Logs go to standard error. The program ends when the input ends, after requests under way are answered or ten
-seconds are over. A question that the client cancels is stopped at the host; a signed question is not, and the
-same question gets its answer.
+The caller is a guest, or the account of the key in $VACANCY_KEY. The key is sent only to the
+host of --host or $VACANCY_HOST, or to this machine. With --as the identity signs each call,
+and each answer is verified, as by "vacancy call". Only one signed call of a vacant is made at
+a time, and stop_task is refused.
 
-"vacancy mcp config" prints what a client's configuration needs.`,
+Logs go to standard error. When the input ends, the program waits up to ten seconds for
+running requests, and then ends. If the client cancels a question, the question is stopped at
+the host. A signed question is not stopped. If it is asked again, it gets its answer.
+
+"vacancy mcp config" prints the configuration for a client.`,
 		Example: `  vacancy mcp demo
   vacancy mcp https://agents.example.org/v/clerk
   vacancy mcp demo --as alice
@@ -52,7 +56,7 @@ same question gets its answer.
 				return err
 			}
 			if !a.Piped {
-				a.PrintNote("serving %s by MCP on standard input and output, for a client that starts this command; Ctrl-C ends it", kit.EscapeLine(s.mcpURL()))
+				a.PrintNote("serving %s by MCP on standard input and output; a client should start this command; Ctrl-C ends it", kit.EscapeLine(s.mcpURL()))
 			}
 			if identityName != "" {
 				return serveSigned(a, ctx, s, identityName, where)
@@ -79,7 +83,7 @@ same question gets its answer.
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (default: calls are not signed)")
 	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.AddCommand(mcpConfigCommand(a))
 	return cmd

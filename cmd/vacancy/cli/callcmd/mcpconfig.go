@@ -24,16 +24,16 @@ func mcpConfigCommand(a *kit.App) *cobra.Command {
 		Use:   "config [NAME|URL] --client CLIENT",
 		Short: "Print, or write, a client's configuration for an MCP server",
 		Long: `Print the entry of the MCP server of a vacant, or of its host, for the configuration file of a client, an
-editor or an assistant: ` + strings.Join(mcpclients.MCP.Names(), ", ") + `. NAME and URL are as for "vacancy mcp".
+editor or an assistant: ` + strings.Join(mcpclients.MCP.Names(), ", ") + `. NAME and URL have the meaning that they have for "vacancy mcp".
 
---write merges the entry into the client's file. An entry of the same name is replaced; comments, the mode and
-everything else stay, and FILE.before-vacancy is the file before. A symbolic link is not followed, and a file that
-does not parse is left as it is.
+--write merges the entry into the file of the client. An entry of the same name is replaced. Comments,
+the mode of the file and all other settings stay. FILE.before-vacancy is the previous version. A
+symbolic link is not followed. A file that cannot be parsed is not changed.
 
-An entry has no key. If callers must pay, or if $VACANCY_KEY is set, the entry names that variable, which must
-then be in the client's environment; the command says so if the entry of a client cannot name variables. Clients
-ask the server by HTTP where they can. Otherwise, with --as, and for the server of your own host
-without a key, they start "vacancy mcp".`,
+An entry contains no key. If callers must pay, or if $VACANCY_KEY is set, the entry names this
+variable, which must then be in the environment of the client. If the entry of a client cannot name
+variables, the command prints a note. If possible, clients ask the server by HTTP. They start "vacancy
+mcp" if they cannot use HTTP, with --as, and for your own host without a key.`,
 		Example: `  vacancy mcp config demo --client claude-code
   vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
   vacancy mcp config --host https://agents.example.org --client codex`,
@@ -77,7 +77,7 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 		}
 		home := a.UserHome()
 		if home == "" {
-			return problem.New(problem.Usage, "the user has no home directory, in which clients store their files")
+			return problem.New(problem.Usage, "the user has no home directory, but clients store their files in it")
 		}
 		r := configResult{
 			Client: client.Name, Server: url, Name: e.Name, File: client.Path(mcpclients.PathParams{OS: runtime.GOOS, WorkingDir: dir, HomeDir: home, Env: a.Env, EntryName: e.Name}), Scope: client.Scope,
@@ -96,7 +96,7 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 		case r.NamesVariable:
 			a.PrintNote("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
 		case client.StartsServer(e):
-			a.PrintNote("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+			a.PrintNote("an entry of %s cannot name a variable: start %s with an account key in the environment variable $%s, which the program inherits", r.Client, r.Client, r.Variable)
 		}
 		return a.PrintResult(r)
 	}
@@ -104,7 +104,7 @@ func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients
 	fs.StringVar(&clientName, "client", "", "the client: "+strings.Join(clients.Names(), ", "))
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
-	fs.StringVar(&identityName, "as", "", "the identity that signs each call, by a program that the client starts")
+	fs.StringVar(&identityName, "as", "", "the identity that signs each call; the client then starts a program")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
 	kit.AddHostFlags(fs, &where)
 	return cmd
@@ -119,7 +119,7 @@ func newCommandEntry(a *kit.App, s vacantOrHost, command, identityName string) (
 	e.Args = append(e.Args, "--host", s.hostURL)
 	isInstalled := false
 	if e.Command, isInstalled = a.Executable(); !isInstalled && a.Seams.Program != "" {
-		a.PrintNote("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
+		a.PrintNote("clients start this program as \"vacancy\" from their PATH; to install it: go install ./cmd/vacancy")
 	}
 	if identityName == "" {
 		return e, nil

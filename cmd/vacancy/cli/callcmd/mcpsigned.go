@@ -276,13 +276,13 @@ func (s *signedAgent) GetTask(ctx context.Context, id string, timeout time.Durat
 	}
 	s.mu.Unlock()
 	if found == nil {
-		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; ask the same question again to get the answer of a running call", id)
+		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; to get the answer of a running call, ask the same question again", id)
 	}
 	return found.wait(ctx, timeout)
 }
 
 func (*signedAgent) StopTask(context.Context, string) (mcptool.Answer, error) {
-	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call cannot be stopped: its vacant answers it, and get_task returns the answer")
+	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call cannot be stopped; get_task returns its answer")
 }
 
 func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {

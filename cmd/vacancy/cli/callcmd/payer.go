@@ -73,7 +73,7 @@ func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays [
 // addCreditHint suggests two ways to add money, because only the host knows whether it accepts
 // payments by card.
 func addCreditHint(err error, address string) error {
-	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyAssignment, kit.ShellWord(kit.VacantHostURL(address)))
+	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host accepts cards; otherwise ask its operator for credit", keyAssignment, kit.ShellWord(kit.VacantHostURL(address)))
 }
 
 // addKeyHint adds a hint to the error of an A2A call if the host requires payment, or if it does
@@ -96,7 +96,7 @@ func addKeyHint(a *kit.App, ctx context.Context, err error, f callFlags, address
 		return addCreditHint(refusalError(problem.PaymentRequired, rpcErr, address), address)
 	case reason == "UNAUTHORIZED" && hasKey:
 		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.EscapeLine(kit.VacantHostURL(address)), kit.AccountKeyEnv, kit.EscapeLine(kit.Truncate(rpcErr.Message, maxRefusalChars)))
-		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyAssignment, a.CommandLine(), kit.AccountKeyEnv, a.CommandLine())
+		return kit.WithHint(err, "%s%s    # with a key of an account of this host; or without a key: env -u %s %s", keyAssignment, a.CommandLine(), kit.AccountKeyEnv, a.CommandLine())
 	}
 	return err
 }

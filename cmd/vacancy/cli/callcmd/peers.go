@@ -42,11 +42,12 @@ func peersCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "peers",
 		Short: "Keep a list of A2A agents, and call them by skill",
-		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml, and call the best of them that can do
-something: "vacancy call --peer SKILL TEXT". No other agent is called that way.
+		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml. "vacancy call --peer SKILL TEXT" calls the
+best agent of the list that has the skill. It calls no other agents.
 
-A peer's score is the sum of 5 per tier of trust, 1000 divided by its latency in milliseconds,
-and 10 if it has the skill. A peer without skills in its card counts as fit for everything.`,
+The score of a peer is the sum of three values: 5 per tier of trust, 1000 divided by its
+latency in milliseconds, and 10 if it has the skill. If the card of a peer has no skills, the
+peer is treated as if it had every skill.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
 	}, peersAddCommand(a), list, &cobra.Command{
 		Use:     "remove URL",
@@ -151,8 +152,8 @@ func peersAddCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add URL",
 		Short: "Add an agent, or change its trust and latency",
-		Long: `Add the agent at URL. Its card is fetched: "--peer SKILL" finds it by the ids and tags of its
-skills. The URL must be https, unless the agent is on this machine.`,
+		Long: `Add the agent at URL. The command fetches its card. "--peer SKILL" finds the agent by the ids
+and tags of its skills. The URL must be https, unless the agent is on this machine.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p.URL, p.CardFreshSeconds = args[0], int(lifetime.Seconds())
@@ -181,9 +182,9 @@ skills. The URL must be https, unless the agent is on this machine.`,
 			return listPeers(a, peers, "")
 		},
 	}
-	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
-	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
-	cmd.Flags().DurationVar(&lifetime, "card-lifetime", 0, "how long a fetched card is used, at most 24h (default what its server says)")
+	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust the agent, from 1 to 5")
+	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "the time that an answer takes, in milliseconds")
+	cmd.Flags().DurationVar(&lifetime, "card-lifetime", 0, "how long a fetched card is used, at most 24h (default: the time that its server sets)")
 	kit.AddCAFlag(cmd.Flags())
 	return cmd
 }

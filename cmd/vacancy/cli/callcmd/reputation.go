@@ -18,15 +18,15 @@ func reputationCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reputation TARGET",
 		Short: "Show a vacant's reputation, or recount it from its reviews",
-		Long: `Show the score of TARGET, as its host reports it, and the evidence that the score is made of.
+		Long: `Show the score of TARGET, as its host reports it, and the evidence behind the score.
 
-The score is the mean of factual, logical and relevance × n/(n+10), where n is the evidence: the
-weights of all reviews, which fade with time. So 0 means that there are no reviews, or bad ones.
-Each model or agent that has answered for the vacant has means of its own. Only the one that
-answers now makes the score.
+The score is the mean of factual, logical and relevance × n/(n+10). n is the evidence: the sum
+of the weights of all reviews, which fade with time. A score of 0 means that there are no
+reviews, or only bad ones. Each model or agent that has answered for the vacant has its own
+means. Only the model or agent that answers now determines the score.
 
 --recount reads all reviews of the vacant from its host, verifies their signatures and their
-chain, and adds up their weights. It exits with 6 if the result is another score.`,
+chain, and adds up their weights. The exit code is 6 if the result is another score.`,
 		Example: `  vacancy reputation clerk
   vacancy reputation https://agents.example.org/v/clerk --recount`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +66,7 @@ func (r reputationResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %s%s: %s\n", kit.EscapeLine(substrate), kit.FormatIf(substrate == r.CurrentSubstrate, " (answers now)"), state.Text())
 	}
 	if r.Recounted {
-		erased := kit.FormatIf(r.Erased > 0, "; the claims of %d are erased, so only their hashes are signed", r.Erased)
-		fmt.Fprintf(w, "recounted: %s, each signed by its reviewer and linked to the one before%s\n", kit.PaintVerdict(w, true, "the score follows from the reviews"), erased)
+		erased := kit.FormatIf(r.Erased > 0, "; the claims of %d reviews are erased, and only their hashes remain", r.Erased)
+		fmt.Fprintf(w, "recounted: %s; each review is signed by its reviewer and linked to the previous review%s\n", kit.PaintVerdict(w, true, "the score follows from the reviews"), erased)
 	}
 }

@@ -31,19 +31,20 @@ func reviewCommand(a *kit.App) *cobra.Command {
 	ratingFlags := map[string]*float64{}
 	cmd := &cobra.Command{
 		Use:   "review TARGET --factual F --logical L --relevance R",
-		Short: "Review an answer that you got",
-		Long: `Sign a review of TARGET's answer to your last answered call, and send it to TARGET's host. The host
-counts it if it finds the call and its answer. Each answer is reviewed once.
+		Short: "Review an answer that you received",
+		Long: `Sign a review of TARGET's answer to your last answered call, and send it to TARGET's host. The
+host counts the review if it finds the call and its answer. Each answer can be reviewed once.
 
-A rating is a number from 0 to 1. --claim is a sentence that everybody may read; "vacancy
-erase-claim" deletes it. The review is stored before it is sent: after a lost answer the same
-command sends the same bytes. A review that the host accepts becomes an entry REVIEW_ISSUED
+A rating is a number from 0 to 1. --claim is a public sentence. "vacancy erase-claim" deletes
+it. The review is stored before it is sent. If the host's answer is lost, run the same command
+again: it sends the same bytes. A review that the host accepts becomes an entry REVIEW_ISSUED
 of your logbook.
 
-Reviews of paid calls count in full, most others a quarter. "vacancy reputation TARGET" shows the score.
+A review of a paid call counts in full. Most other reviews count a quarter. "vacancy
+reputation TARGET" shows the score.
 
-With --blinded the host publishes who wrote the review only together with at least two
-others.`,
+With --blinded the host hides who wrote the review until it can publish at least two other
+reviews together with it.`,
 		Example: `  vacancy review clerk --factual 1 --logical 0.8 --relevance 1
   vacancy review https://agents.example.org/v/clerk --factual 0 --logical 0.5 --relevance 0.5 --claim "wrong year"
   vacancy review clerk --call 7 --factual 1 --logical 1 --relevance 1 --as alice`,
@@ -87,7 +88,7 @@ others.`,
 				return err
 			}
 			if rec = signed.Record; !maps.Equal(rec.Ratings, ratings) || rec.Claim != claim || blinded != (signed.Reveal != nil) {
-				return problem.New(problem.Conflict, "you signed a review of this answer before: %s%s; each answer is reviewed once", formatRatings(rec.Ratings), kit.FormatIf(rec.Claim != "", ", claim %q", rec.Claim))
+				return problem.New(problem.Conflict, "you have already signed a review of this answer: %s%s; each answer can be reviewed once", formatRatings(rec.Ratings), kit.FormatIf(rec.Claim != "", ", claim %q", rec.Claim))
 			}
 			r := reviewResult{IdentityName: self.Name, Target: target.ID, Record: rec, targetName: target.Name}
 			if blinded {
@@ -115,7 +116,7 @@ others.`,
 	fs := cmd.Flags()
 	for name, usage := range map[string]string{
 		"factual": "whether the facts were right, from 0 to 1", "logical": "whether the reasoning was sound, from 0 to 1",
-		"relevance": "whether it answered the message, from 0 to 1", "honesty": "whether it said what it did not know, from 0 to 1",
+		"relevance": "whether the answer was about the message, from 0 to 1", "honesty": "whether the vacant said what it did not know, from 0 to 1",
 	} {
 		ratingFlags[name] = fs.Float64(name, 0, usage)
 	}
@@ -196,11 +197,11 @@ func (r reviewResult) Print(w io.Writer) {
 	receipt := r.Receipt
 	switch {
 	case r.Blinded != nil && r.Blinded.Buffered > 0:
-		fmt.Fprintf(w, "it waits until 3 callers have reviewed %s; waiting now: %d\n", kit.EscapeLine(r.targetName), r.Blinded.Buffered)
+		fmt.Fprintf(w, "the review waits until 3 callers have reviewed %s; now waiting: %d\n", kit.EscapeLine(r.targetName), r.Blinded.Buffered)
 	case r.Blinded != nil:
-		fmt.Fprintln(w, "the host has it")
+		fmt.Fprintln(w, "the host has accepted the review")
 	case receipt.Duplicate:
-		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", receipt.Position, receipt.ScoreAfter.Score, receipt.ScoreAfter.Evidence)
+		fmt.Fprintf(w, "the host has already accepted this review, as review %d: score %.3f, evidence %.2f\n", receipt.Position, receipt.ScoreAfter.Score, receipt.ScoreAfter.Evidence)
 	default:
 		weight := map[review.Class]string{review.ClassFull: "in full", review.ClassQuarter: "a quarter"}[receipt.Class]
 		kit.PrintFields(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", weight, receipt.Position, kit.EscapeLine(r.targetName), formatRatings(receipt.Weights)),

@@ -25,12 +25,12 @@ func routeCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "route PROMPT...",
 		Short: "Choose a vacant for a prompt, on this machine",
-		Long: `Fetch vacants from a registry, compare PROMPT with their cards on this machine, and
-show the best matches with the words that matched. The registry never sees PROMPT: it is
-asked for its highest ranked vacants, at most --among, or for vacants that match --capability.
+		Long: `Fetch vacants from a registry, compare PROMPT with their cards on this machine, and show the
+best matches with the words that matched. The registry never sees PROMPT. It returns its
+highest ranked vacants, at most --among, or the vacants that match --capability.
 
-With --call the best match is called with PROMPT, as vacancy call --capability does.
-A PROMPT of "-" is standard input.`,
+With --call the best match is called with PROMPT, as by "vacancy call --capability". If PROMPT
+is "-", it is read from standard input.`,
 		Example: `  vacancy route "please turn this letter into French: ..."
   vacancy route --capability legal - < contract.txt --call`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,12 +76,12 @@ A PROMPT of "-" is standard input.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.capability, "capability", "", "only among the vacants that the registry finds for this")
-	fs.IntVar(&f.maxCandidates, "among", 200, "how many vacants to fetch at most, 1 to 2000")
-	fs.IntVar(&f.maxShown, "show", 5, "how many to show")
-	fs.BoolVar(&f.callsBest, "call", false, "call the best of them")
+	fs.StringVar(&f.capability, "capability", "", "choose only among the vacants that the registry finds for these words")
+	fs.IntVar(&f.maxCandidates, "among", 200, "the maximum number of vacants to fetch, 1 to 2000")
+	fs.IntVar(&f.maxShown, "show", 5, "the maximum number of matches to show")
+	fs.BoolVar(&f.callsBest, "call", false, "call the best match")
 	fs.StringVar(&f.identityName, "as", "", "with --call: the identity that signs (default $VACANCY_AS, else the only one)")
-	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for everything")
+	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "the maximum time for the whole command")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how reputation counts: ucb (gives new vacants a chance) or score")
 	f.search.register(fs)
 	kit.AddHostFlags(fs, &f.where)

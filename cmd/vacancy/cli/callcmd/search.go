@@ -27,8 +27,8 @@ type searchFlags struct {
 
 func (f *searchFlags) register(fs *pflag.FlagSet) {
 	kit.AddRegistryFlag(fs, &f.registryURL)
-	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
-	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
+	fs.StringVar(&f.tag, "tag", "", "show only vacants whose listing has this tag")
+	fs.StringVar(&f.family, "family", "", "show only vacants whose listing names this model family")
 	fs.StringVar(&f.maxPrice, "max-price", "", "the maximum price of a call in dollars, for example 0.002")
 	fs.Float64Var(&f.minReputation, "min-reputation", 0, "the minimum score by reviews, 0 to 1")
 }
@@ -73,14 +73,16 @@ func searchCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "search [WORDS...]",
 		Short: "Find vacants by what they can do",
-		Long: `Ask a registry for the vacants whose card, tags, skills or summary contain all of
-WORDS or other forms of them, best first; without WORDS for all vacants. English words such
-as "a" and "to" may be missing. If no vacant has all words, vacants that have most of the
-words are shown, with the words that they lack. A result is shown only if its signed
-card verifies here; omitted results are listed with the reason on standard error.
+		Long: `Ask a registry for vacants, best first. A vacant matches if its card, tags, skills or summary
+contain all of WORDS, or other forms of these words. If WORDS is missing, all vacants match.
+English words such as "a" and "to" need not match. If no vacant has all words, the command
+shows vacants that have most of the words, with the words that they lack. A result is shown
+only if its signed card verifies on this machine. Omitted results are listed with the reason
+on standard error.
 
-The registry is --registry, else the host of --host, $VACANCY_REGISTRY,
-$VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key of yours.`,
+The registry is --registry. If it is not given, the registry is the host of --host,
+$VACANCY_REGISTRY, $VACANT_REGISTRY_URL, or the host on this machine, in this order. The
+registry sees the search, but no key of yours.`,
 		Example: `  vacancy search translate legal
   vacancy search translate --tag french --max-price 0.002
   vacancy search "review code" --registry https://registry.example --json`,

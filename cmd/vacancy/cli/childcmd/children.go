@@ -30,13 +30,13 @@ func childrenCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[admin.ChildrenRequest, admin.Children]{
 		Use:   "children PARENT",
 		Short: "List the children of a vacant, with the outcome of its calls",
-		Long: `List the children of a hosted vacant by name, with the path by which each was created,
-whether it is closed, and the outcome of its parent's calls.
+		Long: `List the children of a hosted vacant by name. Each line shows the path by which the child was created,
+whether the child is closed, and the outcome of its parent's calls.
 
-"Calls" counts all calls that the child accepted from its parent. Of the last 50 decided
-calls it shows how many failed, and the median latency of the others (p50, in whole
-milliseconds). A child that is asleep, sunk or deleted is not called at all: "cannot
-answer" means that its parent's plan runs without it.`,
+"calls" counts all calls that the child accepted from its parent. For the last 50 decided calls, the
+line shows how many failed, and the median latency of the others (p50, in whole milliseconds). A child
+that is asleep, sunk or deleted gets no calls. "cannot answer" means that its parent's plan runs
+without the child.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
 		Op: admin.ListChildren,

@@ -20,10 +20,12 @@ func gateCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "gate",
 		Short: "Show or set the policy of the gate",
-		Long: `A closed child becomes public through a gate of three checks: parent and child consent,
-the parent has graduated fewer children than its limit within 24 hours, and the host's
-own observations do not show that one operator runs the child and its parent or a
-sibling.`,
+		Long: `A closed child becomes public if it passes the three checks of the gate:
+
+  - Parent and child consent.
+  - The parent has graduated fewer children than its limit within 24 hours.
+  - The host's observations do not show that one operator runs the child and its parent or a
+    sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
 	},
@@ -50,22 +52,23 @@ func gateSetCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[admin.TenantRef, admin.GatePolicy]{
 		Use:   "set",
 		Short: "Set the policy of the gate",
-		Long: `Set the policy of the gate, for the host or for a tenant. Values that are not given are
-left unchanged. Each attempt keeps the policy under which it began.
+		Long: `Set the policy of the gate, for the host or for a tenant. Values that are not
+given stay unchanged. An attempt uses the policy with which it began.
 
---mode default ignores missing evidence. strict refuses when evidence is missing, and
-also counts a common tenant or owner, and a substrate shared with a sibling. strict
-therefore refuses every child of a composite whose plan has no combining substrate
-(neither substrate nor style of such a parent is known), and every child with fewer than
-50 answers. reference compares the child with its parent only, as the reference does.
---detector zeros switches the collusion check off; the host warns about it at every start.`,
+--mode default ignores missing evidence. --mode strict refuses a child if evidence is missing. It also
+uses as evidence a common tenant or owner, and a substrate shared with a sibling. It therefore refuses
+every child with fewer than 50 answers. It also refuses every child of a composite whose plan has no
+combining substrate, because the substrate and the style of such a parent are unknown. --mode
+reference compares the child only with its parent, as the reference does.
+
+--detector zeros switches the collusion check off. The host warns about this at every start.`,
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,
 		API: kit.NewTenantAPI(gateTenantUsage),
 		AddFlags: func(fs *pflag.FlagSet) {
-			fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
-			fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
+			fs.IntVar(&limit, "limit", 0, "how many children of one parent may graduate within 24 hours, at least 1")
+			fs.Float64Var(&threshold, "threshold", 0, "the signal strength at which the gate refuses a child, from 0 to 1")
 			fs.StringVar(&mode, "mode", "", "default, strict or reference")
 			fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
 		},

@@ -37,22 +37,21 @@ func graduateCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graduate CHILD",
 		Short: "Make a closed child public, through the gate",
-		Long: `Ask the gate to open a closed child. Parent and child both sign the request: a hosted
-vacant by its host, one of your identities here. The gate then checks, in this order,
-that both consent, that the parent has a graduation left within 24 hours, and that the
-child is not its parent or a sibling under another name. If all checks pass, it changes
-manifest, card, registration and both logbooks at once. The child keeps its key, id and
-history.
+		Long: `Ask the gate to make a closed child public. Parent and child both sign the request. A host signs for
+the vacants that it hosts, and this machine signs for your identities. The gate then checks in this
+order: both parties consent, the parent has a graduation left within 24 hours, and the child is not its
+parent or a sibling under another name. If all checks pass, the gate changes the manifest, the card,
+the registration and both logbooks at once. The child keeps its key, id and history.
 
-Sending the same request again joins the open attempt; after a refusal it starts a new
-one. --explain shows everything that was compared; without --capability it shows the evidence
-of the last attempt and sends no request.
+If an attempt is open, the same request joins this attempt. After a refusal, the same request starts a
+new attempt. --explain shows everything that was compared. Without --capability, --explain shows the
+evidence of the last attempt and sends no request.
 
-A child that is one of your identities and runs elsewhere is graduated with its own
-signatures; --endpoint is its address. Ctrl-C stops the display, not the attempt.
+A child that is one of your identities and runs on another host signs its own documents. --endpoint is
+its address. Ctrl-C stops the display, but not the attempt.
 
-If two people hold the keys, sign in two steps: --print signs for the party that is one of
-your identities and prints the request; the other party sends it with --with FILE.`,
+If two people hold the keys, sign in two steps. --print signs with your identity and prints the request.
+The other person sends the request with --with FILE.`,
 		Example: `  vacancy graduate reviewer --capability "reviews contracts"
   vacancy graduate reviewer --capability "reviews contracts" --explain
   vacancy graduate reviewer --explain
@@ -62,7 +61,7 @@ your identities and prints the request; the other party sends it with --with FIL
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.printOnly && f.explain:
-				return problem.New(problem.Usage, "--explain and --print: not supported together, because --print sends no request that the gate could judge")
+				return problem.New(problem.Usage, "--explain and --print: not supported together, because --print sends no request to the gate")
 			case !f.printOnly && (f.manifestFile != "" || f.registryURL != ""):
 				flag := "--manifest"
 				if f.manifestFile == "" {
@@ -85,7 +84,7 @@ your identities and prints the request; the other party sends it with --with FIL
 	fs.StringVar(&f.capability, "capability", "", "what the child can do, for its public card")
 	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
 	// The default exceeds the maximum duration of an attempt.
-	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the run; 0 only starts it")
+	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the attempt; 0 only starts the attempt")
 	fs.StringVar(&f.endpoint, "endpoint", "", "the address of a child that runs on another host (default: the endpoint in its card)")
 	fs.BoolVar(&f.printOnly, "print", false, "sign as one of your identities, and print the request instead of sending it")
 	fs.StringVar(&f.registryURL, "registry", "", "with --print: the `URL` of the host whose gate decides")
@@ -197,7 +196,7 @@ func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduat
 	}
 	sub.Request = composite.GraduationRequest{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
 	if partial != nil && partial.Request.Hash() != sub.Request.Hash() {
-		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.partialFile)
+		return sub, problem.New(problem.Usage, "%s was signed for a different request", f.partialFile)
 	}
 	for _, p := range []party{parent, child} {
 		if err := signAsParty(a, ctx, c, p, &sub.Request); err != nil {

@@ -80,7 +80,7 @@ func findPartyByID(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity
 			return party{id: id, localIdentity: local}, nil
 		}
 	}
-	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours, so no key to sign for it is available", id.Short())
+	return party{}, problem.New(problem.NotFound, "vacant %s is not hosted on that host and is not one of your identities, so its key is not available for signing", id.Short())
 }
 
 func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *composite.GraduationRequest) error {
@@ -108,7 +108,7 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 // signature.
 func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	if !identity.Verify(p.id, r.SignedBytes(), sig) {
-		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
+		return problem.New(problem.Untrusted, "the signature of %s is not valid", p.id.Short())
 	}
 	if p.id == r.ParentID {
 		r.SignatureParent = sig

@@ -24,10 +24,10 @@ func manifestCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifest CHILD",
 		Short: "Show or store the manifest of a child",
-		Long: `Show the manifest of a child that is hosted, or of one of your identities whose manifest
-a host stores: both signatures, verified on this machine, and what each field allows.
+		Long: `Show the manifest of a hosted child, or of one of your identities if a host stores its manifest. The
+output contains what each field allows, and both signatures, which this machine verifies.
 
---take FILE stores a manifest that both parties have signed elsewhere.`,
+--take FILE stores a manifest that both parties have already signed.`,
 		Example: `  vacancy manifest reviewer
   vacancy manifest reviewer --json > reviewer.manifest.json
   vacancy manifest reviewer --take reviewer.manifest.json`,
@@ -58,7 +58,7 @@ a host stores: both signatures, verified on this machine, and what each field al
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "take", "", "a `FILE` with a manifest that both have signed")
+	cmd.Flags().StringVar(&file, "take", "", "a `FILE` with a manifest that both parties have signed")
 	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }

@@ -31,8 +31,9 @@ func spawnCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
 		Short: "Create a child of a vacant",
-		Long: `Create a child of a hosted vacant, with a key of its own. Both sign the manifest that
-binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
+		Long: `Create a child of a hosted vacant. The child has its own key. Parent and child both sign the manifest
+that binds them. The child's logbook begins with the entry BIRTH, and the parent's logbook gets the
+entry SPAWN.
 
 --path is the kind of child:
 
@@ -43,14 +44,14 @@ binds them, the child's logbook begins with BIRTH, and the parent's gets SPAWN.
   D4  of two parents: --with names the other parent, which signs its consent
   D5  with another substrate
 
-All but D2 are open and ACTIVE. "vacancy graduate" opens a closed child. The endpoint of
+Children of all other paths are open and ACTIVE. "vacancy graduate" opens a closed child. The endpoint of
 --substrate http:URL is listed among the tools in the child's manifest, because both
 parties sign everything that a child may reach.
 
---signed works without the operator's key: PARENT is one of your identities, hosted
-there under the same key, and signs the request itself, at most ten an hour and for a
-hundred children in all. Such a child has its parent's substrate or echo, because other
-substrates and agents are for the operator. The start of the parent's id is appended to its name.`,
+--signed needs no operator key. PARENT is one of your identities, which the host serves under the same
+key, and signs the request itself. It may request ten children an hour, and have a hundred children in
+all. The child has its parent's substrate or echo, because only the operator may choose other
+substrates and agents. The start of the parent's id is appended to the child's name.`,
 		Example: `  vacancy spawn lawfirm --path D2 --name reviewer --capability "reviews contracts"
   vacancy spawn lawfirm --path D2 --name clerk --capability "files letters" --tools mail,archive
   vacancy spawn lawfirm --path D4 --with notary --name deeds --capability "writes deeds"
@@ -185,7 +186,7 @@ func addSpawnHint(err error, request *admin.Spawning, parent string) error {
 	command := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, request.Path, request.Name)
 	switch {
 	case p.Kind == problem.TooManyRequests:
-		return kit.WithHint(err, "the same command later: a parent may ask for ten children an hour, and have a hundred")
+		return kit.WithHint(err, "run the same command later; a parent may request ten children an hour, and have a hundred")
 	case p.Field == "rule" && request.Rule == "":
 		return kit.WithHint(err, `%s --rule "TEXT"`, command)
 	case p.Field == "rule":

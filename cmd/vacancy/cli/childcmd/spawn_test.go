@@ -18,7 +18,7 @@ func TestARefusedBirthNamesTheCommandThatHelps(t *testing.T) {
 		s    admin.Spawning
 		want string
 	}{
-		"too many":                 {problem.New(problem.TooManyRequests, "ten within an hour"), admin.Spawning{Path: "D2"}, "the same command later: a parent may ask for ten children an hour, and have a hundred"},
+		"too many":                 {problem.New(problem.TooManyRequests, "ten within an hour"), admin.Spawning{Path: "D2"}, "run the same command later; a parent may request ten children an hour, and have a hundred"},
 		"no rule":                  {problem.Invalid("rule", "one", "none"), admin.Spawning{Path: "D1", Name: "x"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
 		"a rule of D2":             {problem.Invalid("rule", "none", "be brief"), admin.Spawning{Path: "D2", Name: "x", Rule: "be brief"}, `vacancy spawn firm --path D1 --name x --rule "TEXT"`},
 		"no second parent":         {problem.Invalid("with", "one", "none"), admin.Spawning{Path: "D4", Name: "x"}, "vacancy spawn firm --path D4 --name x --with PARENT"},

@@ -38,7 +38,7 @@ func CompareFile(t *testing.T, path, got string) {
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatalf("%v; make it with: go test -update", err)
+		t.Fatalf("%v; create it with: go test -update", err)
 	}
 	if diff := gocmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", path, diff)

@@ -45,9 +45,9 @@ func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
 	return c.newCommand(kit.Operation[string, writeResult]{
 		Use: "push FOLDER", Short: "Copy a folder into a workspace",
-		Long: `Copy the files of FOLDER into a workspace. Files with the same bytes are not sent, so an interrupted
-command can be run again. Files that differ in the workspace are replaced after a question. Symbolic
-links and .git are skipped. Files that FOLDER lacks stay in the workspace.`,
+		Long: `Copy the files of FOLDER into a workspace. Unchanged files are not sent, so you can run
+an interrupted command again. The command asks before it replaces files in the workspace. It skips
+symbolic links and .git. It deletes no files in the workspace.`,
 		Example: "  vacancy files push .\n  vacancy files push ~/notes --only research/ --workspace notes",
 	}, c.pushFolder)
 }
@@ -56,9 +56,9 @@ func pullCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
 	return c.newCommand(kit.Operation[string, writeResult]{
 		Use: "pull FOLDER", Short: "Copy a workspace into a folder",
-		Long: `Copy the files of a workspace into FOLDER, which is created if it does not exist. Files of FOLDER that
-differ are replaced after a question. No file is written through a symbolic link, outside of FOLDER or
-into .git. Files that the workspace lacks stay in FOLDER.`,
+		Long: `Copy the files of a workspace into FOLDER. A missing FOLDER is created. The command asks before it
+replaces files in FOLDER. It never writes through a symbolic link, outside of FOLDER or into .git. It
+deletes no files in FOLDER.`,
 		Example: "  vacancy files pull .\n  vacancy files pull out --only .vault/",
 	}, c.pullWorkspace)
 }
@@ -136,7 +136,7 @@ func (cp *copier) pushFolder(ctx context.Context, c op.Client, folder string) (w
 			return err
 		}
 		if other := localNames[workspace.FoldPath(path)]; other != "" {
-			return problem.New(problem.Conflict, "%s and %s differ only in their spelling, and a workspace has one of them", other, name)
+			return problem.New(problem.Conflict, "%s and %s differ only in their spelling; a workspace can contain only one of them", other, name)
 		}
 		data, err := readLocal(root, name)
 		localNames[workspace.FoldPath(path)], localHashes[path] = name, hashHex(data)
@@ -186,7 +186,7 @@ func (cp *copier) pullWorkspace(ctx context.Context, c op.Client, folder string)
 	}
 	for _, file := range files {
 		if normalized, err := workspace.NormalizePath(file.Path); err != nil || normalized != file.Path {
-			return writeResult{}, problem.New(problem.Untrusted, "the host lists the path %.100q, which no file may have", file.Path)
+			return writeResult{}, problem.New(problem.Untrusted, "the host lists the path %.100q, which is not a valid file path", file.Path)
 		}
 		if isInGit(file.Path) {
 			cp.skipped = append(cp.skipped, file.Path+" belongs to git")

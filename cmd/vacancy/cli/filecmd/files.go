@@ -27,7 +27,7 @@ type fileAPI struct {
 }
 
 func (f *fileAPI) AddFlags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Workspace, "workspace", workspace.MainName, "the workspace; a test key has only "+workspace.TestName)
+	cmd.Flags().StringVar(&f.Workspace, "workspace", workspace.MainName, "the workspace; a test key can use only "+workspace.TestName)
 	f.API.AddFlags(cmd)
 }
 
@@ -66,9 +66,9 @@ func Command(a *kit.App) *cobra.Command {
 	var catPath string
 	return a.ParentCommand(&cobra.Command{
 		Use: "files", Short: "Manage the files of your agents",
-		Long: `Manage the files in a workspace, which agents read and write in tasks. The workspaces belong to the
-account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a key they belong
-to the operator. Writing the first file creates a workspace.`,
+		Long: `Manage the files in a workspace. Agents read and write these files in tasks. The workspaces belong to
+the account of the key in $VACANCY_KEY. The key needs the scopes agents and read. Without a key, the
+workspaces belong to the operator. The first file that is written creates the workspace.`,
 		Example: "  vacancy files push docs\n  vacancy files ls\n  vacancy files pull out --only .vault",
 	},
 		kit.Operation[workspaceapi.FileList, []workspace.File]{
@@ -88,7 +88,7 @@ to the operator. Writing the first file creates a workspace.`,
 		}.Command(a),
 		kit.Operation[workspaceapi.ReadTarget, op.Blob]{
 			Use: "cat PATH", Short: "Print a file",
-			Long:    "Print a file of a workspace. With --json it is an object with the bytes in base64.",
+			Long:    "Print a file of a workspace. With --json the output is an object with the bytes in base64.",
 			Example: "  vacancy files cat .vault/report.md",
 			Op:      retryWhenLimited(workspaceapi.ReadFile), API: f,
 			Request: func(q kit.Request) (workspaceapi.ReadTarget, error) {
@@ -149,8 +149,8 @@ func removeCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	var removeAll, skipQuestion bool
 	return kit.Operation[[]string, deleteResult]{
 		Use: "rm [PATH...]", Short: "Delete files",
-		Long: `Delete files of a workspace. With --all, the workspace is removed with all its files, and the key that
-seals them is destroyed. The files cannot be read after that.`,
+		Long: `Delete files of a workspace. --all removes the workspace with all its files, and destroys the key that
+seals the files. The files cannot be read after that.`,
 		Example: "  vacancy files rm .vault/report.md\n  vacancy files rm --all --workspace drafts",
 		API:     f,
 		AddFlags: func(fs *pflag.FlagSet) {

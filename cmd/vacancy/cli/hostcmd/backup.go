@@ -29,14 +29,15 @@ func backupCommand(a *kit.App) *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Copy a local host to an encrypted file",
 		Long: `Copy the host of a data directory to FILE while it runs: its data, the files of workspaces
-and the key that seals its secrets. The search index and the log of calls are left out.
+and the key that seals its secrets. The search index and the log of calls are not copied.
 
-FILE is encrypted in the format of age: for --recipient, a public key such as age1..., or
-by a passphrase from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. Without
-any of them a passphrase is created and printed; it is not stored.
+FILE is encrypted in the age format, for the public key --recipient (age1...) or with a passphrase.
+The passphrase comes from --passphrase-file (- is standard input) or $VACANCY_PASSPHRASE. If you give
+neither a key nor a passphrase, the command creates a passphrase and prints it. The passphrase is not
+stored.
 
-A backup contains the text keys of its day: the texts of that day can be read for as long
-as you keep the backup.`,
+A backup contains the text keys of its day. The texts of that day can be read for as long as you keep
+the backup.`,
 		Example: `  vacancy backup monday.age
   vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,7 +75,7 @@ as you keep the backup.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&recipient, "recipient", "", "the public key of age that may read the backup")
+	cmd.Flags().StringVar(&recipient, "recipient", "", "the age public key for which the backup is encrypted")
 	addPassphraseFlag(cmd.Flags(), &passphraseFile)
 	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd

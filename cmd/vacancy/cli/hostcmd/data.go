@@ -20,8 +20,8 @@ func dataCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "data",
 		Short: "Show the format of a host's data",
-		Long: `Data that an earlier vacancy wrote are upgraded when "vacancy dev", "vacancy serve" or "vacancy
-restore" opens them. First the data file is copied; the name of the copy contains the old format.`,
+		Long: `The commands "vacancy dev", "vacancy serve" and "vacancy restore" upgrade data of an earlier version
+of vacancy. dev and serve first copy the data file. The name of the copy contains the old format.`,
 		Example: "  vacancy data show",
 	}, dataShowCommand(a))
 }

@@ -27,9 +27,8 @@ func doctorCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the host on this machine, or a stage on AWS and the tools to deploy one",
-		Long: `Check the host in a data directory: who can read it, the disk, whether the host answers
-at its public URL, its certificate, and its vacants' agents, which are asked one question
-each.
+		Long: `Check the host in a data directory: who can read its files, the disk, the answer at its public URL,
+its certificate, and the agents of its vacants. The command asks each agent one question.
 
 With --host aws it checks what a deployment needs (tools, credentials, Region, clock,
 bootstrap, quotas) and the state of a stage: its stacks, the settings of its tables,
@@ -37,15 +36,15 @@ versions, the edge, the host's answers, the operator key, the host's keys, what 
 (secrets, models at Bedrock), the subscription to alarms by mail, and whether a row was
 changed by hand.
 
-With --simulate it also asks AWS's policy simulator whether the roles of this release allow
-each call that their functions make, and deny others. This takes a minute or two, needs
-iam:SimulateCustomPolicy and no stage, and deploys nothing.
+--simulate also asks the AWS policy simulator about the roles of this release. The roles must allow
+each call that their functions make, and deny other calls. This takes a minute or two and needs the
+permission iam:SimulateCustomPolicy. It needs no stage and deploys nothing.
 
-Each check prints one line: ok, warn, FAIL, or n/a if it does not apply; checks that do
-not apply for the same reason share a line. A warning or failure comes with its cause
-and the command that fixes it. Doctor changes nothing.
+Each check prints one line with ok, warn, FAIL or n/a (not applicable). Checks that do not apply for
+the same reason share a line. A warning or failure has its cause and the command that fixes it. Doctor
+changes nothing.
 
-It runs every check and exits with 1 if one says FAIL.`,
+Doctor runs all checks, and exits with 1 if a check fails.`,
 		Example: `  vacancy doctor
   vacancy doctor --data /srv/vacancy
   vacancy doctor --host aws --stage prod --json

@@ -25,8 +25,8 @@ func logCommand(a *kit.App) *cobra.Command {
 		Use:   "log",
 		Short: "Verify and witness a registry's transparency log",
 		Long: `Every publication and revocation at a host is a leaf of an append-only Merkle tree. Every
-few minutes the host signs the root as a checkpoint. A kept checkpoint proves for ever
-what the host published.`,
+few minutes the host signs the root as a checkpoint. A checkpoint that you keep proves what the host
+had published by then.`,
 		Example: `  vacancy log verify http://127.0.0.1:8080
   vacancy log cosign https://vacancy.example --as alice`,
 	}, logVerifyCommand(a), logCosignCommand(a), logShowCommand(a), logSealCommand(a))
@@ -41,7 +41,7 @@ type verifyLogFlags struct {
 
 func (f *verifyLogFlags) addVerifyFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.sinceFile, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
+	fs.StringVar(&f.sinceFile, "since", "", "a file with a checkpoint that the log must continue, in addition to the last verified checkpoint")
 	fs.StringVar(&f.hostID, "host-id", "", "the id of the host that must have signed (default: the id that signed before)")
 	fs.BoolVar(&f.discardState, "forget", false, "discard the previous state and trust what the host shows now")
 	fs.BoolVar(&f.allEvents, "all", false, "verify every event, not only new ones")
@@ -53,16 +53,18 @@ func logVerifyCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [URL]",
 		Short: "Verify that a host's log is correct and append-only",
-		Long: `Read the newest checkpoint of the host at URL (default: the registry that "vacancy
-search" asks) and verify: the host's signature; that the log continues the checkpoint
-verified last; that the hashes of all events produce the signed root; proofs of
-inclusion; and for each new public event its signature, its hash and its link to the
-event before.
+		Long: `Read the newest checkpoint of the host at URL and verify the log. The default is the registry that
+"vacancy search" asks. The command verifies:
 
-The first time, the signer's id is trusted, unless --host-id gives it. Verified
-checkpoints are kept in $VACANCY_HOME/logs. The command exits with 6 if any of this is
-false. If the host signed two logs that contradict each other, both checkpoints are kept
-as the proof.`,
+  - the host's signature
+  - that the log continues the checkpoint that was verified last
+  - that the hashes of all events produce the signed root
+  - proofs of inclusion
+  - for each new public event: its signature, its hash and its link to the previous event
+
+The first time, the command trusts the signer's id, unless --host-id gives the id. Verified checkpoints
+are stored in $VACANCY_HOME/logs. The command exits with 6 if a check fails. If the host signed two
+contradictory logs, the command stores both checkpoints as proof.`,
 		Example: `  vacancy log verify
   vacancy log verify https://vacancy.example --all
   vacancy log verify https://vacancy.example --since checkpoint.txt`,
@@ -88,11 +90,10 @@ func logCosignCommand(a *kit.App) *cobra.Command {
 		Use:   "cosign [URL]",
 		Short: "Verify a host's log and cosign its checkpoint",
 		Long: `Verify the log of the host at URL as "vacancy log verify" does, sign its checkpoint as
-a witness (a C2SP cosignature) and submit the signature. From then on everybody gets it
-with the checkpoint, and the host can show no other log of that size.
+a witness (a C2SP cosignature) and submit the signature. From then on all
+readers get the signature with the checkpoint, and the host cannot show another log of that size.
 
-The host accepts cosignatures of vacants that are registered there and of witnesses in
-its configuration.`,
+The host accepts cosignatures of its registered vacants and of the witnesses in its configuration.`,
 		Example: "  vacancy log cosign https://vacancy.example --as alice",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// A new identity is useless, because the host rejects the signatures of identities that
@@ -111,7 +112,7 @@ its configuration.`,
 			}
 			cosignatures, err := l.Cosign(cmd.Context(), verified.report, self.Key, a.Now())
 			if problem.Is(err, problem.Forbidden) {
-				return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
+				return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or ask the host's operator to start the host with --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
 			}
 			if err != nil {
 				return err
@@ -216,11 +217,11 @@ func (l *followedLog) verifyAndSave(ctx context.Context) (logResult, error) {
 		if saveErr != nil {
 			return logResult{}, errors.Join(err, saveErr)
 		}
-		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.AsError(err).Text(), path)
+		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two signed checkpoints are stored as proof in %s", problem.AsError(err).Text(), path)
 	case problem.Is(err, problem.NotFound):
 		return logResult{}, kit.WithHint(err, "vacancy log seal, if it is your host")
 	case errors.As(err, &otherHost):
-		return logResult{}, kit.WithHint(err, "vacancy log verify %s --forget, if you know that another host is there now", l.url)
+		return logResult{}, kit.WithHint(err, "vacancy log verify %s --forget, if you know that another host now has this URL", l.url)
 	case err != nil:
 		return logResult{}, err
 	}

@@ -64,7 +64,7 @@ func (r logResult) Print(w io.Writer) {
 		verifiedEvents = fmt.Sprintf("%d new events have valid signatures, hashes and positions", r.Events)
 	}
 	kit.PrintFields(w, "signed", kit.Plural(r.Size, "event")+", by the host", "before", continued,
-		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", verifiedEvents+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
+		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", verifiedEvents+kit.FormatIf(r.Hidden > 0, "; not public: %d", r.Hidden))
 	for _, s := range r.Witnesses {
 		kit.PrintFields(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
 	}

@@ -25,24 +25,24 @@ func logsCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs [VACANT|TASK]",
 		Short: "Show the log of a local host or of a task: calls, and why they failed or were refused",
-		Long: `Show the log of the task with the id TASK, on any host: its tools, and the files that it read and
-wrote or was refused to write, as lines of JSON. The task belongs to the account of the key in
-$VACANCY_KEY, or to the operator.
+		Long: `With TASK, the id of a task on any host, show the log of the task as lines of JSON: its tools, the files
+that it read and wrote, and the files that it was not allowed to write. The task belongs to the account
+of the key in $VACANCY_KEY, or to the operator.
 
-Without TASK, show the log of the host in a data directory: a line per call with caller, vacant,
-number, verdict and milliseconds, and for a failed call the answer of the vacant's agent.
-The line of a call is written when the call ends. Requests that ask for its state, or send it
-again, have no line. If a call is refused, or if the host fails before it accepts the call, the
-same message may be sent again, and each try has its own line: a message that is refused, then
-fails and then is answered has three lines, and counts as a refusal, a failure and an answer.
-An accepted message is decided once; to try again, send a new message.
+Without TASK, show the log of the host in a data directory. Each call has a line with caller, vacant,
+number, verdict and milliseconds. The line of a failed call also has the answer of the vacant's agent.
+The line is written when the call ends. Requests that ask for the state of a call, or send the call
+again, have no line.
 
-VACANT limits the log to the calls of one vacant. --failed limits it to failures of agents
-and of the host, --refused to calls that were refused by the fault of their callers or that
-their callers canceled. "vacancy status" counts the same calls; "vacancy list" and "vacancy
-usage" count those that the host could store. --follow continues with new lines. The log is
-kept as long as texts: to the end of the next day, UTC. "vacancy tail --host aws" follows a
-host on AWS.`,
+The same message may be sent again if it was refused, or if the host failed before it accepted the
+message. Each attempt has its own line and is counted. An accepted message is decided once; to try
+again, send a new message.
+
+VACANT limits the log to the calls of one vacant. --failed shows only failures of agents and of the
+host. --refused shows only calls that were refused by the fault of their callers, or that their
+callers canceled. "vacancy status" counts the same calls. "vacancy list" and "vacancy usage" count only
+calls that the host could store. --follow continues with new lines. The log is kept as long as texts,
+until the end of the next UTC day. "vacancy tail --host aws" follows a host on AWS.`,
 		Example: `  vacancy logs
   vacancy logs clerk --failed
   vacancy logs --refused --since 1h

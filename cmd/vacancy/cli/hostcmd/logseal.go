@@ -21,10 +21,9 @@ func logSealCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seal",
 		Short: "Sign a checkpoint of your host's log now",
-		Long: `Seal new publications and revocations now. Without this command "vacancy dev" seals every
-minute and a stage on AWS every five. It works whether the host on this machine is
-running or not. With --host aws it runs the stage's checkpointer with your AWS
-credentials.`,
+		Long: `Seal new publications and revocations now. Without this command, "vacancy dev" seals them every
+minute, and a stage on AWS every five minutes. The host on this machine may be running or stopped. With
+--host aws the command runs the stage's checkpointer with your AWS credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, err := a.FindRemoteHost(w)

@@ -24,9 +24,9 @@ func openCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open [NAME|ID|URL]",
 		Short: "Show a host or a vacant in a browser",
-		Long: `Open the page of a vacant, by name or id, or without an argument the page of its host, which lists
-the published vacants. URL is the address of a vacant of any host, or of a host. Without a display, and
-over SSH, the address is printed.`,
+		Long: `Open the page of a vacant, by its name or id. Without an argument, open the page of the host, which
+lists the published vacants. URL is the address of any host, or of a vacant of any host. Over SSH and
+without a display, the command only prints the address.`,
 		Example: "  vacancy open\n  vacancy open demo\n  vacancy open https://agents.example.org/v/clerk/ --print",
 		Args:    kit.ArgumentCheck(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ over SSH, the address is printed.`,
 			return a.PrintResult(r)
 		},
 	}
-	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address")
+	cmd.Flags().BoolVar(&printOnly, "print", false, "only print the address")
 	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
@@ -84,7 +84,7 @@ func pageURL(a *kit.App, ctx context.Context, where kit.HostFlags, args []string
 	case err != nil:
 		return "", err
 	case status == http.StatusNotFound && ref != "" && !isURL:
-		return "", problem.New(problem.NotFound, "the host has no page of %q: it hosts no such vacant, or a closed child", ref)
+		return "", problem.New(problem.NotFound, "the host has no page for %q: it hosts no such vacant, or the vacant is a closed child", ref)
 	case status != http.StatusOK:
 		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.EscapeLine(url), status)
 	}

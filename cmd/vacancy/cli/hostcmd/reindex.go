@@ -27,11 +27,11 @@ func reindexCommand(a *kit.App) *cobra.Command {
 		Use:   "reindex",
 		Short: "Rebuild the search index from the registry",
 		Long: `Rebuild the search index of a host from its registry. No data is lost. Only a damaged
-index needs this: a host keeps its index up to date and rebuilds an index that it cannot
-read.
+index needs this command, because a host keeps its index up to date and rebuilds an index that it
+cannot read.
 
-Searches use the old index until the new one is complete. A running host rebuilds its index
-itself. With --host aws the stage's indexer rebuilds it, with your AWS credentials.`,
+Searches use the old index until the new index is complete. If the host is running, it rebuilds the
+index itself. With --host aws the stage's indexer rebuilds the index, with your AWS credentials.`,
 		Example: `  vacancy reindex
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,

@@ -26,15 +26,15 @@ func restoreCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Restore a local host from a backup",
-		Long: `Restore the host that "vacancy backup" copied to FILE, into a data directory that has
-none. The passphrase is asked for, or comes from --passphrase-file or $VACANCY_PASSPHRASE;
---identity is a file with the secret key of age for a backup that was made for a recipient.
+		Long: `Restore a host from FILE, which "vacancy backup" wrote, to a data directory without a host. The
+passphrase comes from --passphrase-file or $VACANCY_PASSPHRASE. Otherwise the command asks for it. If
+the backup was made for a recipient, --identity is a file with the age secret key.
 
-The host then accepts only messages signed later than five minutes after the restore, because it
-does not know what it accepted after the backup ("vacancy restored"). At the end everything is
-verified; with --json the check is a second object.
+The host then accepts only messages signed later than five minutes after the restore, because it does
+not know which messages it accepted after the backup ("vacancy restored"). At the end the command
+verifies all data. With --json the result of this check is a second object.
 
-A backup of an earlier vacancy is upgraded; FILE is not changed.`,
+The data of an earlier version of vacancy is upgraded. FILE is not changed.`,
 		Example: `  vacancy restore monday.age
   vacancy restore monday.age --data /srv/vacancy --identity key.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,7 +57,7 @@ func restore(a *kit.App, ctx context.Context, path, data, identityFile, passphra
 		return problem.New(problem.Conflict, "a host is running in %s; stop it first", dir)
 	}
 	if !standalone.IsEmpty(ctx, dir) {
-		err := problem.New(problem.Conflict, "there is a host in %s, which may have accepted calls since the backup; it is not replaced", dir)
+		err := problem.New(problem.Conflict, "the host in %s is not replaced, because it may have accepted calls since the backup", dir)
 		return kit.WithHint(err, "mv %s %s.before, and the same command again", kit.ShellWord(dir), kit.ShellWord(dir))
 	}
 	f, err := os.Open(path)
@@ -138,7 +138,7 @@ func restoreToDir(a *kit.App, ctx context.Context, dir string, archive io.Reader
 		return r, err
 	}
 	if info, err := standalone.InspectData(dir); noUpgrade && err == nil && !info.IsCurrent() && !info.IsNewer() {
-		return r, problem.New(problem.Conflict, "the data of the backup have %s, this vacancy reads %s: without --no-upgrade the same command upgrades what it restores, and does not change the backup", info, standalone.CurrentVersion())
+		return r, problem.New(problem.Conflict, "the data of the backup have %s, but this version of vacancy reads %s; without --no-upgrade, the command upgrades the restored data and does not change the backup", info, standalone.CurrentVersion())
 	}
 	config := kit.NewHostConfig(dir)
 	config.NoUpgrade, config.SkipCopy = noUpgrade, true // the backup itself serves as the copy

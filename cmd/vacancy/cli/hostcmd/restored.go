@@ -22,17 +22,17 @@ func restoredCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restored",
 		Short: "Mark a host as restored from a backup",
-		Long: `Mark a data directory as restored from a backup, before a host serves it again.
+		Long: `Mark a data directory as restored from a backup. Run the command before a host serves the data again.
 
-The backup lacks the calls accepted after it was made, so anybody with their signed
-bytes could run them a second time. After this command every open vacant of the directory
-accepts only messages signed later than five minutes after the command, and refuses others with
-409, code floor, because callers' clocks may be up to five minutes ahead. vacancy call signs with
-a later time by itself; other callers must wait.
-Callers whose calls since the backup are lost reset their chain: vacancy call TARGET --reset.
+The backup lacks the calls that were accepted after it was made. Anybody who has their signed bytes
+could run them a second time. After this command, every open vacant of the directory accepts only
+messages signed later than five minutes after the command. It refuses other messages with 409, code
+floor. The five minutes are necessary because callers' clocks may be that far ahead.
 
-A remote host is marked while it runs; run the command before callers can reach the restored
-tables.`,
+"vacancy call" signs with a later time by itself; other callers must wait. Callers whose calls since the
+backup are lost reset their chain: vacancy call TARGET --reset.
+
+A remote host is marked while it runs. Run the command before callers can reach the restored tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			remote, err := a.FindRemoteHost(where)

@@ -33,10 +33,10 @@ func statusCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of a local host",
-		Long: `Show the host that runs in a data directory: its URL and start, its calls, how many of
-them failed and how many others were refused ("vacancy logs" lists both), the size of its
-data, the free space of its disk, the last restore from a backup, and when the oldest texts
-become unreadable.`,
+		Long: `Show the host that runs in a data directory: its URL and start time, the number of its calls, and how
+many calls failed or were refused ("vacancy logs" lists them). The output also has the size of its data,
+the free disk space, the last restore from a backup, and the time when the oldest texts become
+unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := fetchStatus(a, cmd.Context(), data)

@@ -20,24 +20,29 @@ func verifyCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check everything a host stores, or a file",
-		Long: `Check all data of the host in a data directory: every link, number, epoch and decision
-of every pair; every logbook, record, card and name; every event and registration of the
-registry and its sealed log; and every hash and signature whose text can still be read.
-It works whether the host is running or not. Each broken row is one line.
+		Long: `Check all data of the host in a data directory:
 
-A host elsewhere is checked on this machine. With --host URL the rows come page by page
-from the host's export, which needs the operator key. The export does not open seeds, so
-the encrypted keys of the vacants are not checked. With --host aws the stage's tables are
-read with your AWS credentials, at --read-units a second, and the keys are checked too.
-Calls may arrive during the check. An account that pays for calls in each of five readings is
-compared only within the amounts of these calls, which the last lines say.
+  - every link, number, epoch and decision of every pair
+  - every logbook, record, card and name
+  - every event and registration of the registry, and its sealed log
+  - every hash and signature whose text can still be read
 
-With FILE it checks a file offline. In an export, it checks that the seed is the id's key,
-that this key signed the card and all logbook entries, that the entries are linked, and that
-the chain states are complete. In a history of vacancy chain --json, it checks that calls and
-answers are linked, bound to each other, and signed by their senders.
+The host may be running or stopped. The command prints one line for each broken row.
 
-It reports every part and exits with 1 if one is broken.`,
+This machine also checks remote hosts. With --host URL it reads the host's export page by page, which
+needs the operator key. The export does not open seeds, so the encrypted keys of the vacants are not
+checked. With --host aws it reads the stage's tables with your AWS credentials, at --read-units a
+second, and also checks the keys.
+
+Calls may arrive during the check. If an account pays for calls in each of five readings, the account
+is compared only within the amounts of these calls. The last lines report this.
+
+With FILE the command checks a file offline. In an export, it checks that the seed is the id's key, that
+this key signed the card and all logbook entries, that the entries are linked, and that the chain
+states are complete. In a history of "vacancy chain --json", it checks that calls and answers are
+linked, bound to each other, and signed by their senders.
+
+The command reports every part, and exits with 1 if a part is broken.`,
 		Example: `  vacancy verify
   vacancy verify --data /srv/vacancy --json
   vacancy verify --host aws --stage prod --read-units 200

@@ -89,7 +89,7 @@ func (r hostResult) Print(w io.Writer) {
 	fmt.Fprint(w, kit.FormatIf(r.Events > 0, "registry: %s, %s registered\n", kit.Plural(r.Events, "event"), kit.Plural(r.Registered, "vacant")),
 		kit.FormatIf(!r.RestoredAt.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; only messages signed after %s are accepted\n", kit.FormatTime(r.RestoredAt), kit.FormatTime(r.RefusedUntil)),
 		kit.FormatIf(r.ChangingFindings > 0, "changed during the check: %s, not fully compared; run the same command again\n", kit.Plural(r.ChangingFindings, "item")),
-		kit.FormatIf(r.WithheldKeys > 0, "not checked: %s, opened for signing only\n", kit.Plural(r.WithheldKeys, "sealed key")),
+		kit.FormatIf(r.WithheldKeys > 0, "not checked: %s, because sealed keys are opened only for signing\n", kit.Plural(r.WithheldKeys, "sealed key")),
 		kit.FormatIf(r.SealedRows > 0, "%s with a text that can no longer be read: links were checked, but not hashes and signatures\n", kit.Plural(r.SealedRows, "row")))
 }
 

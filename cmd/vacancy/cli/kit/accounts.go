@@ -52,7 +52,7 @@ func (a *App) WithAccountKey(baseURL string, f func(op.Client) error) error {
 		return err
 	}
 	if err = f(c); problem.Is(err, problem.Unauthorized) {
-		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, EscapeLine(baseURL))
+		err = WithHint(err, "set $%s to a key of an account at %s; the operator creates keys with: vacancy keys create TENANT", AccountKeyEnv, EscapeLine(baseURL))
 	}
 	return err
 }
@@ -173,7 +173,7 @@ func (a *App) AccountKeyFor(ctx context.Context, where HostFlags, rawURL string)
 		if outbound.IsThisMachine(u.Hostname()) {
 			return key, nil
 		}
-		a.PrintNote("the key in $%s is not sent to %s: it is for --host or $VACANCY_HOST", AccountKeyEnv, EscapeLine(u.Host))
+		a.PrintNote("the key in $%s is not sent to %s, because neither --host nor $VACANCY_HOST chooses that host", AccountKeyEnv, EscapeLine(u.Host))
 		return "", nil
 	}
 	hostURL, err := url.Parse(chosenHost.Record.URL)

@@ -145,7 +145,7 @@ func (a *App) CheckSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	err := problem.New(problem.Usage, "unknown command %q", args[0])
 	if args[0] == "login" && !cmd.HasParent() {
-		return WithHint(err, "vacancy init NAME, which makes an identity for your calls; an account's key goes into $%s", AccountKeyEnv)
+		return WithHint(err, "vacancy init NAME, which creates an identity for your calls; the key of an account goes into $%s", AccountKeyEnv)
 	}
 	var names []string
 	for _, c := range cmd.Commands() {

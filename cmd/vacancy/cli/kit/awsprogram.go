@@ -78,7 +78,7 @@ func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, er
 	if !standalone.FileExists(path) {
 		checkoutDir, err := a.FindCheckout()
 		if err != nil {
-			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither next to %s nor in a checkout here", name, filepath.Base(self))
+			err := problem.New(problem.NotFound, "the AWS commands need the program %s, but it is not next to %s, and the current directory is not in a checkout", name, filepath.Base(self))
 			return 0, WithHint(err, "go install ./cmd/... in a checkout's folder")
 		}
 		if path, err = a.buildAWSProgram(ctx, checkoutDir, name); err != nil {
@@ -95,7 +95,7 @@ func checkSameBuild(replacedBuild, ownBuild string) error {
 	if replacedBuild == "" || ownBuild == "" || replacedBuild == ownBuild {
 		return nil
 	}
-	err := problem.New(problem.Conflict, "vacancy was built from %.40s, but %s next to it from %.40s", replacedBuild, awsProgram, ownBuild)
+	err := problem.New(problem.Conflict, "vacancy was built from %.40s, but %s next to it was built from %.40s", replacedBuild, awsProgram, ownBuild)
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
 }
 
@@ -108,7 +108,7 @@ func (a *App) buildAWSProgram(ctx context.Context, checkoutDir, name string) (pa
 	_, _ = h.Write([]byte(checkoutDir))
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
 	if !standalone.FileExists(path) {
-		a.PrintNote("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
+		a.PrintNote("building %s for the AWS commands; the first build takes a minute", awsProgram)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -138,7 +138,7 @@ func (a *App) FindCheckout() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			err := problem.New(problem.NotFound, "there is no cdk.json in %s or above it: a deploy builds from a checkout of the project", cwd)
+			err := problem.New(problem.NotFound, "no cdk.json in %s or its parent directories; a deploy needs a checkout of the project", cwd)
 			return "", WithHint(err, "vacancy deploy, in the checkout's folder")
 		}
 	}

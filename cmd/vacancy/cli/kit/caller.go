@@ -39,7 +39,7 @@ func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *ident
 	if base, _, ok := strings.Cut(t.Address, "/v/"); ok {
 		previousAddress = base + "/v/" + previousAddress
 	}
-	a.PrintNote("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: %s",
+	a.PrintNote("warning: %s now leads to vacant %s, but it led to vacant %s at an earlier call. If you did not expect this change, ask the owner before you send more. To call the earlier vacant: %s",
 		EscapeLine(t.Address), t.ID, previousID.Short(), a.FormatCommand("call %s", ShellWord(previousAddress)))
 	return &previousID
 }

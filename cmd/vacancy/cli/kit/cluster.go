@@ -18,7 +18,7 @@ const (
 )
 
 func AddClusterFlag(flags *pflag.FlagSet, cluster *string) {
-	flags.StringVar(cluster, "opensearch", "", "keep the search index in an OpenSearch cluster: `URL/INDEX`, one index for each host")
+	flags.StringVar(cluster, "opensearch", "", "store the search index in an OpenSearch cluster: `URL/INDEX`; each host needs its own index")
 }
 
 func (a *App) OpenClusterIndex(ctx context.Context, clusterURL string) (*opensearch.Index, error) {

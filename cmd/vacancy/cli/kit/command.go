@@ -76,7 +76,7 @@ func ArgumentCheck(minArgs, maxArgs int) cobra.PositionalArgs {
 			if !IsURL(arg) || !isOperatorObject && (usageMax != 0 || cmd.HasSubCommands()) {
 				continue
 			}
-			err := problem.New(problem.Usage, "%q is a URL, and %s is a command of a host's operator, who names a vacant by its name or id", Truncate(arg, 200), cmd.CommandPath())
+			err := problem.New(problem.Usage, "%q is a URL, but %s is a command for the operator of a host; the operator names a vacant by its name or id", Truncate(arg, 200), cmd.CommandPath())
 			if strings.Contains(arg, "/v/") {
 				return WithHint(err, "vacancy card %s, or another command for callers: call, snippet, receipt", ShellWord(arg))
 			}

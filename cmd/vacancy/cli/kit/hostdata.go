@@ -43,7 +43,7 @@ func (a *App) OpenHost(dir string) (*standalone.Host, error) {
 }
 
 func AddNoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
-	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy instead of upgrading them")
+	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier version of vacancy instead of upgrading the data")
 }
 
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
@@ -57,7 +57,7 @@ func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
 		switch {
 		case u.Duration > 0:
 			progress.Clear()
-			a.PrintNote("The data are upgraded to %s, in %s.", standalone.CurrentVersion(), u.Duration.Round(10*time.Millisecond))
+			a.PrintNote("Upgraded the data to %s in %s.", standalone.CurrentVersion(), u.Duration.Round(10*time.Millisecond))
 		case u.Step == "" && u.CopyPath != "":
 			a.PrintNote("Upgrading the data from %s to %s. A copy is in %s.", u.From, standalone.CurrentVersion(), EscapeLine(u.CopyPath))
 		case u.Step == "":

@@ -88,7 +88,7 @@ func (a *App) FindRemoteHost(where HostFlags) (*RemoteHost, error) {
 		return nil, nil
 	}
 	if where.Data != "" {
-		return nil, WithHint(problem.New(problem.Usage, "--data is a folder of this machine, and the host is %.200q", host), "--host local")
+		return nil, WithHint(problem.New(problem.Usage, "--data names a directory on this machine, but the host is %.200q", host), "--host local")
 	}
 	envKey, err := ParseOperatorKey(a.Env["VACANCY_OPERATOR_KEY"])
 	if err != nil {
@@ -161,7 +161,7 @@ func (h *RemoteHost) operatorAccess(rawURL string) (string, stage.Key, error) {
 	return rawURL, key, nil
 }
 
-const callerCommands = "vacancy card URL, call URL, snippet URL, receipt URL and search --registry URL, which are for callers; with a key of an account in $" + AccountKeyEnv + " also account show and usage, with --host URL"
+const callerCommands = "vacancy card URL, or another command for callers: call URL, snippet URL, receipt URL or search --registry URL. A key of an account in $" + AccountKeyEnv + " also permits account show and usage with --host URL"
 
 func IsUnencrypted(u *url.URL) bool {
 	return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname())

@@ -164,7 +164,7 @@ func (e *LogEvent) formatAgentLog() string {
 		s += "  not offered: " + strings.Join(lines, "; ")
 	}
 	if n := FieldText(e.Fields["max_tokens"]); n != "" {
-		s += "  max_tokens: " + EscapeLine(n) + ", because a budget left no more"
+		s += "  max_tokens: " + EscapeLine(n) + ", limited by the rest of a budget"
 	}
 	return s
 }

@@ -72,11 +72,11 @@ func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, er
 	case slices.Contains(names, defaultIdentity):
 		chosenName = defaultIdentity
 	default:
-		err = problem.New(problem.Usage, "several identities, and none is the default: %s", strings.Join(names, ", "))
+		err = problem.New(problem.Usage, "there are several identities, but none is the default: %s", strings.Join(names, ", "))
 		return Signer{}, WithHint(err, "vacancy id use %s", names[0])
 	}
 	if len(names) > 1 && !isAnnounced {
-		a.PrintNote("signed by the identity %s; %s changes the default, --as NAME chooses another", chosenName, a.FormatCommand("id use NAME"))
+		a.PrintNote("signed by the identity %s; %s changes the default, and --as NAME chooses another identity", chosenName, a.FormatCommand("id use NAME"))
 		if err := dir.SetDefault(chosenName, true); err != nil {
 			return Signer{}, err
 		}

@@ -143,7 +143,7 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	q, err := t.HostAPI.Read(cmd, args)
 	if q.Tenant = t.tenant; err == nil && q.Changed("tenant") && t.tenant == "" {
 		// A script with an empty variable would otherwise change the settings of the host.
-		err = problem.New(problem.Usage, "--tenant: expected a tenant, got none; without the flag the command is about the host")
+		err = problem.New(problem.Usage, "--tenant: expected a tenant, got an empty value; omit the flag for the settings of the host")
 	}
 	return q, err
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func AddRegistryFlag(fs *pflag.FlagSet, url *string) {
-	fs.StringVar(url, "registry", "", "the registry's URL (default: the host of --host, else $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, else the host here)")
+	fs.StringVar(url, "registry", "", "the registry's URL (default: --host, $VACANCY_REGISTRY, $VACANT_REGISTRY_URL, $VACANCY_HOST or the local host, in this order)")
 }
 
 // RegistryURL returns the URL of the registry from --registry, --host, $VACANCY_REGISTRY,

@@ -20,7 +20,7 @@ type ReadFlags struct {
 }
 
 func AddReadUnitsFlag(fs *pflag.FlagSet, r *ReadFlags) {
-	fs.Float64Var(&r.UnitsPerSecond, "read-units", 0, "with --host aws: the maximum read units a second (default no limit)")
+	fs.Float64Var(&r.UnitsPerSecond, "read-units", 0, "with --host aws: the maximum read units per second (default no limit)")
 }
 
 func (r ReadFlags) CheckHost(host *RemoteHost) error {

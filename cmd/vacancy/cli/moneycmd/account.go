@@ -30,7 +30,8 @@ func accountCommand(a *kit.App) *cobra.Command {
 		Long: `Manage the accounts of tenants. An account pays for the calls of its keys ("vacancy keys"),
 and for the signed calls of the ids that are linked to it.
 
-Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects the account, at the host of --host or $VACANCY_HOST, or on this machine.`,
+Operators name the TENANT. Tenants omit it: the key in $VACANCY_KEY selects the account. The host is
+--host, $VACANCY_HOST, or the host on this machine.`,
 		Example: `  vacancy account open acme
   vacancy account link acme --as alice
   vacancy account show acme
@@ -102,7 +103,7 @@ Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects
 		kit.Operation[account.Request[account.Limit], account.Account]{
 			Use:     "cap TENANT DOLLARS",
 			Short:   "Set the daily cap of an account",
-			Long:    `Set the most money that the calls of an account may hold in a UTC day; 0 removes the cap.`,
+			Long:    `Set the maximum amount that the calls of an account may hold in a UTC day. 0 removes the cap.`,
 			Example: "  vacancy account cap acme 50",
 			Op:      account.SetCap,
 			API:     kit.NewAccountAPI(),
@@ -129,7 +130,7 @@ Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects
 			Print: accountPrinter(a),
 		}.Command(a),
 		accountLineCommand(a), accountAdjustCommand(a),
-		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", suspendLong, account.SuspendAccount),
+		accountSuspendCommand(a, "suspend", "Suspend an account, so that its calls are refused", suspendLong, account.SuspendAccount),
 		accountSuspendCommand(a, "resume", "End the suspension of an account", "", account.ResumeAccount), accountPayCommand(a),
 	)
 }
@@ -170,8 +171,8 @@ func accountOpenCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[op.Body[account.Opening], account.Account]{
 		Use:   "open TENANT",
 		Short: "Open the account of a tenant",
-		Long: `Open the account of a tenant. Its balance is in --shards parts: each takes one call at a
-time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
+		Long: `Open the account of a tenant. Its balance is divided into --shards parts. Each part takes one call
+at a time. Use 16 for a tenant with hundreds of calls a second, and 1 for a small tenant.`,
 		Example: "  vacancy account open acme\n  vacancy account open acme --shards 16",
 		Op:      account.OpenAccount,
 		AddFlags: func(fs *pflag.FlagSet) {
@@ -190,11 +191,13 @@ func accountLinkCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "link [TENANT]",
 		Short: "Let an account pay for an identity's signed calls",
-		Long: `Link one of your identities to an account, which then pays for the identity's signed calls.
-The identity signs the link. --cap bounds the money that its calls may hold in a UTC day. An
-identity has one payer; either side can end the link with "vacancy account unlink". A link that
-a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scopes call and read
-(the default of "vacancy keys create"), and no --cap, --most, --days or --test.`,
+		Long: `Link one of your identities to an account. The account then pays for the identity's signed calls.
+The identity signs the link. --cap limits the amount that its calls may hold in a UTC day. An
+identity has only one payer. Either side can end the link with "vacancy account unlink". If a key
+made the link, the link ends when that key is revoked.
+
+The key in $VACANCY_KEY needs the scopes call and read (the default of "vacancy keys create"). It
+must have been created without --cap, --most, --days and --test.`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link --host https://agents.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			limit, err := kit.ParseSpendingLimit(cmd.Flags().Changed, "cap", dailyCap)
@@ -251,9 +254,9 @@ func accountUnlinkCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unlink TENANT CALLER | unlink CALLER | unlink --as NAME",
 		Short: "End the link of an identity to an account",
-		Long: `End the link of an identity to an account. The account names the id of the CALLER. With --as,
-the identity ends its own link, whoever pays. The key in $VACANCY_KEY needs the scope manage,
-unless it made the link.`,
+		Long: `End the link of an identity to an account. CALLER is the id of the identity. With --as, an identity
+of yours ends its own link to any account. The key in $VACANCY_KEY needs the scope manage, unless
+this key made the link.`,
 		Example: "  vacancy account unlink acme 3fd1…\n  vacancy account unlink --as alice",
 		Args:    kit.ArgumentCheck(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -287,7 +290,7 @@ unless it made the link.`,
 						exampleName = name
 					}
 				}
-				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s", cmd.CommandPath(), exampleName)
+				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id of the linked identity, or --as NAME, one of your identities"), "%s --as %s", cmd.CommandPath(), exampleName)
 			}
 			tenant, caller := "", args[len(args)-1]
 			if len(args) == 2 {
@@ -315,8 +318,8 @@ func accountLineCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.Request[account.Sum], account.Account]{
 		Use:   "line TENANT DOLLARS",
 		Short: "Set the credit line of a tenant with a contract",
-		Long: `Set the credit line of a tenant with a contract: the tenant spends it like money, and owes it.
-A line that is spent cannot be lowered.`,
+		Long: `Set the credit line of a tenant with a contract. The tenant can spend the line like money, and then
+owes it. A line that has been spent cannot be lowered.`,
 		Example:  "  vacancy account line acme 500 --note \"contract 12\"",
 		Op:       account.SetLine,
 		API:      kit.NewAccountAPI(),
@@ -340,7 +343,7 @@ func transferOperation(a *kit.App, parseAmount func(text string) (int64, error))
 		API: kit.NewAccountAPI(),
 		AddFlags: func(fs *pflag.FlagSet) {
 			addNoteFlag(fs, &note)
-			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same KEY again adds nothing (default random)")
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice number; repeating a KEY adds nothing (default random)")
 		},
 		Request: func(q kit.Request) (account.MoveRequest, error) {
 			microDollars, err := parseAmount(q.Args[0])
@@ -368,7 +371,7 @@ func transferOperation(a *kit.App, parseAmount func(text string) (int64, error))
 func creditCommand(a *kit.App) *cobra.Command {
 	c := transferOperation(a, func(text string) (int64, error) { return kit.ParseMicroDollars("DOLLARS", text) })
 	c.Use, c.Short = "credit TENANT DOLLARS", "Add money to the account of a tenant"
-	c.Long = `Add money to the account of a tenant. With --key, the same credit again adds nothing.`
+	c.Long = `Add money to the account of a tenant. The same credit with the same --key is added only once.`
 	c.Example = "  vacancy credit acme 10\n  vacancy credit acme 250 --key invoice-7 --note \"paid by bank\""
 	c.Op = account.CreditAccount
 	return c.Command(a)
@@ -390,12 +393,12 @@ func accountAdjustCommand(a *kit.App) *cobra.Command {
 	return c.Command(a)
 }
 
-const suspendLong = `Suspend an account: its calls are refused from then on, at most a second later.
+const suspendLong = `Suspend an account. Within a second, the host refuses its calls with account_suspended.
 
-Its keys, and the tokens of its issuers, are refused with account_suspended at every address of
-a vacant, also at free vacants and for its tasks, and at AGP; so are signed calls that the
-account would pay for. They still read the account, its statement and its receipts, pay in,
-revoke keys, end links and cancel bookings. Calls that were accepted before go on, and are charged.`
+The host then refuses the account's keys and the tokens of its issuers at all vacants, including free
+vacants, for tasks, and at AGP. It also refuses signed calls that the account would pay for. Keys and
+tokens can still read the account, its statement and its receipts, pay in, revoke keys, end links
+and cancel bookings. Calls that were accepted earlier continue, and are charged.`
 
 func accountSuspendCommand(a *kit.App, use, short, long string, operation op.Op[account.Request[account.Note], account.Account]) *cobra.Command {
 	var note string

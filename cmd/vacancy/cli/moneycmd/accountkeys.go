@@ -18,11 +18,11 @@ func keysCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "keys",
 		Short: "Manage keys of accounts, and the operator key of a deployed host",
-		Long: `A key of an account pays for calls of A2A, and manages the account ("vacancy account").
+		Long: `A key of an account pays for A2A calls and manages the account ("vacancy account").
 
 The operator key opens the admin API of a deployed host and the export that "vacancy
 verify" reads. "vacancy deploy" creates it, shows it once and writes it to
-$VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its hash.`,
+$VACANCY_HOME/stages/STAGE.json, which only you can read. The host stores only its hash.`,
 		Example: "  vacancy keys create acme\n  vacancy keys rotate-operator --stage prod",
 	},
 		createKeyCommand(a),
@@ -49,22 +49,22 @@ func createKeyCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.Request[billing.KeyOptions], account.NewKey]{
 		Use:   "create [TENANT]",
 		Short: "Create a key of an account",
-		Long: `Create a key of an account, and show it once: the host keeps only its hash. A test key calls
-the vacants of its own tenant only, and nothing is charged; when such a vacant calls others,
-it calls priced vacants of its tenant only, for nothing. The key reads only tasks, bookings
-and keys that test keys made. Operations on the account's balance, usage, receipts, changes
-and links, and on its vacants, need a live key.
+		Long: `Create a key of an account and show it once. The host stores only its hash. A test key can call only
+the vacants of its own tenant, and nothing is charged. If such a vacant calls priced vacants, they
+must belong to the same tenant, and these calls are not charged either. A test key can read only
+tasks, bookings and keys that test keys made. Operations on the account's vacants, links, balance,
+usage, receipts and changes need a live key.
 
---name tells people which key this is, in "vacancy keys list" and in the account's log.
---most refuses a call or a booking that may cost more, before it is accepted; --cap bounds
-all calls of a UTC day. When a vacant that the key calls makes calls of its own, and the same
-account pays for them, --most bounds the sum, and --cap counts it.
+--name is shown in "vacancy keys list" and in the account's log. --most is the maximum cost of a call
+or a booking: the host refuses a call or a booking that may cost more. --cap is the maximum cost of
+all calls in a UTC day. If a called vacant makes calls that the same account pays for, --most limits
+the total, and --cap includes it.
 
-A key cannot make a key that may do more than itself: its scopes, bounds, expiry and test mode
-are the limits. A key with a cap cannot make a key that spends. A link spends without the
-bounds of a key, so only a key with the scope call, without --cap, --most and --days, can link
-callers. A test key can list, make and revoke only test keys. A key ends with the key that made
-it ("vacancy keys revoke").
+A key cannot make a key with more rights than its own: its scopes, limits, expiry and test mode also
+limit the new key. A key with a cap cannot make a key that spends. A linked caller is not limited by a
+key, so only a key with the scope call and without --cap, --most and --days can link callers. A test
+key can list, make and revoke only test keys. When a key is revoked, the keys that it made end too
+("vacancy keys revoke").
 
 A key has the scopes call and read unless --scope says otherwise:
 
@@ -78,10 +78,10 @@ A key has the scopes call and read unless --scope says otherwise:
            "vacancy task", and the same tools of MCP
   work     do turns of the tenant's vacants with the substrate worker: "vacancy watch --host"
 
-With --tier free a key may ping, search and list; all such keys of an account together may send
-100 requests a day. With pro it may also book, and send 10,000 requests; with enterprise any
-number. Tenants make keys of tier free themselves. The operator makes keys of other tiers, and
-keys with the scope vacants.`,
+A key with --tier free may ping, search and list. All such keys of an account together may send 100
+requests a day. A key with --tier pro may also book, and the limit is 10,000 requests a day. With --tier
+enterprise there is no limit. Tenants can make keys of the tier free. Only the operator can make keys
+of other tiers, and keys with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --name team --scope agents,read --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
 		API:     kit.NewAccountAPI(),
@@ -150,13 +150,12 @@ func revokeKeyCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[account.RevokeKeyRequest, billing.Revocation]{
 		Use:   "revoke [TENANT] KEY",
 		Short: "Revoke a key of an account, and end what it made",
-		Long: `Revoke a key of an account, named by its id in "vacancy keys list". The keys that it made, the
-keys that those made, and the links of all of them end too: their next request is refused. The
-command prints what ended. --only revokes the key and nothing else; the same command without
---only still ends the rest later.
+		Long: `Revoke a key of an account. KEY is its id in "vacancy keys list". All keys and links that this key
+made end too, directly or through other keys. Their next requests are refused. The command prints
+what ended. --only revokes only this key; to end the rest later, run the command without --only.
 
-Keys and links that an earlier version stored have no recorded maker. Each ends only by its own
-id; the command prints how many remain.`,
+Keys and links of an earlier version have no recorded maker, so they end only by their own ids. The
+command prints how many of them remain.`,
 		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd\n  vacancy keys revoke acme tV3xP0aLq9Zd --only",
 		Op:      account.RevokeKey,
 		API:     kit.NewAccountAPI(),
@@ -180,7 +179,7 @@ id; the command prints how many remain.`,
 				fmt.Fprintf(w, "  link  %s\n", kit.EscapeLine(formatLink(l, names)))
 			}
 			if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
-				fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",
+				fmt.Fprintf(w, "%s and %s of the account remain, because an earlier version did not record their maker; each of them ends only by its own id\n",
 					kit.Plural(r.KeysWithoutMaker, "key"), kit.Plural(r.LinksWithoutMaker, "link"))
 			}
 		},

@@ -25,14 +25,14 @@ func issuerCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let tokens of a company's login pay for calls",
-		Long: `Accept tokens from an issuer: a company's login, or another provider of OpenID Connect
-or OAuth 2. The account of a tenant pays for the calls of the issuer's people and programs, its
-subjects. Each subject has tasks, conversations and a daily cap of its own.
+		Long: `Accept tokens from an issuer, which is a company's login or another provider of OpenID Connect or
+OAuth 2. The people and programs of the issuer are its subjects. The account of a tenant pays for
+their calls. Each subject has its own tasks, conversations and daily cap.
 
-The host accepts a token at every address that accepts a key: A2A, MCP, OpenAI's API, /text, with
-the scope read the account, and with the scope agents the tasks of agents. Its aud must be the URL
-that is called, such as https://host/v/NAME, for tasks https://host/mcp, or a URL below it, or one
-of --audience.`,
+The host accepts a token at all addresses that accept a key: A2A, MCP, OpenAI's API and /text. The
+scope read also opens the account, and the scope agents opens the tasks of agents. The claim aud must
+be the URL that is called or a URL below it, for example https://host/v/NAME, or https://host/mcp for
+tasks. Other values must be named by --audience.`,
 		Example: "  vacancy issuer add https://login.example.com --tenant acme --require org=acme --cap 1 --most 50\n  vacancy issuer check < token.txt",
 	},
 		issuerAddCommand(a),
@@ -57,8 +57,8 @@ of --audience.`,
 		kit.Operation[account.IssuerRef, billing.Issuer]{
 			Use:   "remove ISSUER",
 			Short: "Stop accepting an issuer's tokens",
-			Long: `Stop accepting an issuer's tokens. They are rejected from the next request on, by every
-instance within a second. Their past calls stay on record, and running calls complete.`,
+			Long: `Stop accepting an issuer's tokens. All instances of the host reject the tokens within a second. Past
+calls stay on record, and running calls complete.`,
 			Example: "  vacancy issuer remove https://login.example.com",
 			Op:      byIDOrURL(account.RemoveIssuer),
 			Request: issuerRequest,
@@ -69,9 +69,9 @@ instance within a second. Their past calls stay on record, and running calls com
 		kit.Operation[account.SubjectRef, billing.NamedSubject]{
 			Use:   "forget TENANT SUBJECT",
 			Short: "Delete the name of a subject",
-			Long: `Delete the name of a subject of a tenant's account, as its issuer spells it. Rows and usage
-keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The subject's next
-request stores its name again, unless the issuer is removed or the subject's tokens end.`,
+			Long: `Delete the stored name of a subject, which is the issuer's name for the subject. Rows and usage
+contain only the subject's id, a hash ("vacancy usage TENANT --by subject"). The subject's next
+request stores the name again. To prevent this, remove the issuer or end the subject's tokens.`,
 			Example: "  vacancy issuer forget acme 0f3a…",
 			Op:      account.ForgetSubject,
 			Request: func(q kit.Request) (account.SubjectRef, error) {
@@ -102,23 +102,24 @@ func issuerAddCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
 		Use:   "add URL",
 		Short: "Accept an issuer's tokens for a tenant's account",
-		Long: `Accept an issuer's tokens for the account of --tenant, or change which tokens are accepted. URL
-is the issuer exactly as in the claim iss of its tokens.
+		Long: `Accept an issuer's tokens for the account of --tenant, or change which tokens are accepted. URL must
+be exactly the claim iss of the tokens.
 
---require accepts only tokens with a claim that states who may spend the account's money,
-such as org_id=acme. Without it, everybody who can get a token of the issuer can: then give
---anybody. If a token fits the issuers of two tenants, it is refused.
+--require accepts only tokens with this claim, for example org_id=acme. Without --require, everybody
+who can get a token from the issuer can spend the account's money. Confirm this with --anybody. A
+token that fits the issuers of two tenants is refused.
 
---cap bounds what a subject spends in a UTC day, --most what all spend together. --scope is
-call (the default), read (the account) or agents ("vacancy run"); keys and vacants are never
-managed by tokens. --subject-claim names the claim that tells subjects apart; addresses and names
-do not, because they move from one person to another. --listed publishes the issuer at the host's own
-address; the tenant's vacants publish it in any case. Clients that find the issuer at the host's
-address request the scope call from it: define that scope at the issuer. A token with scope or scp may do
-only what these name.
+--cap limits what a subject spends in a UTC day, and --most limits what all subjects spend together.
+--scope is call (the default), read (the account) or agents ("vacancy run"). Tokens can never manage
+keys or vacants. If a token has the claim scope or scp, it can do only what the claim names.
 
-This machine fetches the issuer's keys before it adds the issuer. --private lets the issuer
-have a private address of the host's network, such as 10.0.0.7; its URL is https.`,
+--subject-claim names the claim that identifies a subject. Do not use addresses or names, because
+they can pass from one person to another. --listed publishes the issuer at the host's own address;
+the tenant's vacants publish it in any case. Clients that find the issuer at the host's address
+request the scope call from the issuer, so define this scope at the issuer.
+
+This machine fetches the issuer's keys before it adds the issuer. --private allows an issuer with a
+private address in the host's network, such as 10.0.0.7. The URL must be https in any case.`,
 		Example: `  vacancy issuer add https://login.example.com --tenant acme --require org_id=acme --cap 1 --most 50
   vacancy issuer add https://login.example.com --tenant acme --anybody --audience api://agents --cap 0.10 --most 5`,
 		Op: kit.CallerFunc[op.Body[account.NewIssuer], billing.Issuer](func(ctx context.Context, c op.Client, in op.Body[account.NewIssuer]) (billing.Issuer, error) {
@@ -147,7 +148,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			fs.StringArrayVar(&requiredClaims, "require", nil, "a `CLAIM=VALUE` that a token must have")
 			fs.BoolVar(&in.AllowAll, "anybody", false, "accept the tokens of everybody")
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
-			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
+			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that identifies a subject (default sub)")
 			fs.BoolVar(&in.Publish, "listed", false, "publish the issuer at the host's own address")
 			fs.BoolVar(&in.AllowPrivateAddress, "private", false, "the issuer may have a private address")
 			fs.StringVar(&subjectCap, "cap", "", "the maximum `DOLLARS` of a subject in a UTC day")
@@ -227,8 +228,8 @@ func issuerCheckCommand(a *kit.App) *cobra.Command {
 		Use:   "check [URL]",
 		Short: "Check whether a token on standard input is accepted, and if not, why",
 		Long: `Check whether a token on standard input is accepted in a request to URL, such as
-https://host/v/NAME, or to the host's own address. The issuer's keys are fetched by this
-machine. The token is not stored, and not sent anywhere.`,
+https://host/v/NAME, or to the host's own address. This machine fetches the
+issuer's keys. The token is neither stored nor sent.`,
 		Example: "  vacancy issuer check https://vacancy.example.com/v/clerk < token.txt",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := io.ReadAll(io.LimitReader(a.In, 64<<10))

@@ -23,8 +23,7 @@ func paymentsCommand(a *kit.App) *cobra.Command {
 	set.Long = `Set a key of payments. The value is read from standard input. The host seals it, and never
 shows it again. The old value is used for at most ten more seconds.
 
---for sends the key of the API to another host than Stripe's, such as a server for tests on
-this machine.`
+--for sends the API key to a host other than Stripe, such as a test server on this machine.`
 	set.Example = "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt"
 	list := vacantcmd.ListSecretsOperation(admin.PaymentKeys)
 	list.Use, list.Short, list.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
@@ -37,8 +36,8 @@ earlier payments.`
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
 		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
-("vacancy account pay"), whose webhooks credit their accounts, take back what is refunded or
-disputed, and return what a failed refund took. A host needs both keys:
+("vacancy account pay"). Stripe's webhooks then credit the account, debit payments that are refunded or
+disputed, and credit the amount of a failed refund again. A host needs both keys:
 
   stripe          a secret key, or a restricted one that may write Checkout Sessions
   stripe-webhook  the signing secret of an endpoint at Stripe
@@ -64,7 +63,7 @@ is credited as soon as the payment is confirmed. The key needs the scope manage.
 		Op:      account.MakePayment,
 		API:     kit.NewAccountAPI(),
 		AddFlags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same KEY again makes no second page")
+			fs.StringVar(&key, "key", "", "an idempotency `KEY`; repeating a KEY creates no second page")
 		},
 		Request: func(q kit.Request) (in account.PaymentRequest, err error) {
 			microDollars, err := kit.ParseMicroDollars("DOLLARS", q.Args[0])
@@ -75,7 +74,7 @@ is credited as soon as the payment is confirmed. The key needs the scope manage.
 		},
 		AddHint: func(_ kit.Request, err error) error {
 			if problem.Is(err, problem.NotFound) {
-				err = kit.WithHint(err, "ask the host's operator for credit, who runs vacancy credit TENANT DOLLARS")
+				err = kit.WithHint(err, "ask the host's operator to run vacancy credit TENANT DOLLARS")
 			}
 			return err
 		},

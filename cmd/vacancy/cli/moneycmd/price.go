@@ -36,21 +36,20 @@ func priceCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[admin.VacantRef, priceResult]{
 		Use:   "price VACANT [DOLLARS]",
 		Short: "Show or set the price of a vacant's calls",
-		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
+		Long: `Show or set the price of a vacant's calls. A new price applies from the next call on. 0 makes calls
+free.
 
-DOLLARS is the price of a call. --in and --out are the prices of a million tokens that the
-vacant's agent reports; --most is then the maximum cost of a call. This amount is held when a
-call is accepted, and the unused part is released with the answer. A call without an answer
-costs nothing.
-Tokens that the agent does not report cost nothing either, unless the answer is canceled or cut
-off: then they are estimated. "unreported" counts such answers.
+DOLLARS is the price of a call. --in and --out are prices for a million tokens that the vacant's agent
+reports. If tokens have a price, --most is the maximum cost of a call. The host holds this amount when
+it accepts a call, and releases the unused part with the answer. A call without an answer costs
+nothing. Tokens that the agent does not report cost nothing, but if the answer is canceled or cut off,
+they are estimated. "unreported" counts answers whose tokens were not reported.
 
-The payer is the account of the key that a request has, or the account that the caller's id
-is linked to ("vacancy account link"). Callers without an account have the free calls of a
-UTC day: --free for each caller that signs, --free-address for each address (default 3
-times --free), --free-all altogether (default 100 times --free). Parents, siblings and the
-host call free. Each setting is a version that is kept for ever; the vacant's listing and
-card show the price.`,
+The payer is the account of the request's key, or the account to which the caller's id is linked
+("vacancy account link"). Callers without an account get free calls in each UTC day: --free for each
+caller that signs, --free-address for each address (default 3 times --free), and --free-all in total
+(default 100 times --free). Parents, siblings and the host call for free. Each setting is stored for
+ever as a version. The vacant's listing and card show the price.`,
 		Example: `  vacancy price clerk 0.002
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05

@@ -21,13 +21,14 @@ func receiptCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receipt TARGET | receipt --check FILE",
 		Short: "Fetch the signed receipt of a paid call, or check one offline",
-		Long: `Fetch and verify the receipt of your last answered call of TARGET that had a price, or of the
-call at --position (the header Vacancy-Receipt of an answer). The host signs who called whom,
-the hashes of request and answer, the price, the tokens and the charge.
+		Long: `Fetch and verify the receipt of your last answered call to TARGET that had a price, or of the call at
+--position. The header Vacancy-Receipt of an answer ends with the position. In the receipt the host
+signs the ids of caller and vacant, the hashes of request and answer, the price, the tokens and the
+charge.
 
---check verifies a receipt in a file, or standard input for -, without any host: the receipt
-has the host's certificate for the key that signed it. With --by that host must have signed it.
---json prints the receipt as the host signed it.`,
+--check verifies a receipt in a file (- is standard input). It contacts no host, because the receipt
+contains the host's certificate for the key that signed it. --by names the host that must have signed
+the receipt. --json prints the receipt as the host signed it.`,
 		Example: `  vacancy receipt clerk --as alice
   vacancy receipt clerk --as alice --json > receipt.json
   vacancy receipt --check receipt.json`,
@@ -57,7 +58,7 @@ has the host's certificate for the key that signed it. With --by that host must 
 						return problem.WithPlace(problem.Usage, "--by", err)
 					}
 					if id != r.Host {
-						return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
+						return problem.New(problem.Untrusted, "the receipt was signed by host %s, not by %s", r.Host, id)
 					}
 				}
 				names = a.IdentityNames()

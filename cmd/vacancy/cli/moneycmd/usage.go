@@ -84,7 +84,7 @@ func (r usageResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%d bookings, %s\n", bookings, money.Amount(cents)*booking.Cent)
 	}
 	if len(r.Paid)+len(r.Earned) == 0 {
-		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
+		fmt.Fprintln(w, "no calls yet; a call is counted a second after its answer")
 		return
 	}
 	rows := [][]any{{"", "", "answers", "voids", "charge", "fee"}}
@@ -107,7 +107,7 @@ func (r usageResult) Print(w io.Writer) {
 	}
 	for i := range r.Earned {
 		if l := &r.Earned[i]; l.UnreportedAnswers > 0 {
-			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.UnreportedAnswers, r.displayLabel(l))
+			fmt.Fprintf(w, "unreported: %d answers of %s have a price by tokens, but the agent did not report the tokens\n", l.UnreportedAnswers, r.displayLabel(l))
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (r usageResult) Print(w io.Writer) {
 type recountResult usage.RecountResult
 
 func (r recountResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
+	fmt.Fprintf(w, "recounted all rows and corrected %d documents of usage\n", r.Corrected)
 	if r.Changed > 0 {
 		fmt.Fprintf(w, "%d changed during the recount and were not corrected; run the same command again\n", r.Changed)
 	}
@@ -184,17 +184,18 @@ func usageCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage [TENANT]",
 		Short: "Show an account's spending, and the earnings of its vacants",
-		Long: `Show the spending of TENANT's account for calls, and the earnings of the tenant's vacants, by
-default in the current UTC month. Without TENANT, the key in $VACANCY_KEY chooses the account;
-without a key, the earnings of the operator's own vacants are shown. The numbers are a second
-late, on AWS up to two minutes. "voids" counts calls without an answer, which failed or were
-canceled by their callers and cost nothing. "unreported" counts answers whose price is by
-tokens that the agent did not report; those tokens cost nothing, or are estimated if the
-answer was canceled or cut off.
+		Long: `Show what TENANT's account spent on calls and what the tenant's vacants earned, by default in the
+current UTC month. Without TENANT, the key in $VACANCY_KEY chooses the account. Without a key, the
+command shows the earnings of the operator's own vacants. The numbers are a second late, and on AWS up
+to two minutes late.
 
---recount reads all rows and corrects usage that differs from them, for hours and days that
-ended at least ten minutes ago. Exported files of days are not changed. With --host aws it
-reads the stage's tables with your AWS credentials, at --read-units a second.`,
+"voids" counts calls without an answer. They failed or were canceled by their callers, and cost nothing.
+"unreported" counts answers with a price by tokens whose tokens the agent did not report. These tokens
+cost nothing, but they are estimated if the answer was canceled or cut off.
+
+--recount reads all rows and corrects usage that differs from them. It corrects only hours and days that
+ended at least ten minutes ago, and does not change exported files of days. With --host aws it reads the
+stage's tables with your AWS credentials, at --read-units a second.`,
 		Example: `  vacancy usage acme
   vacancy usage acme --by day --from 2026-11-01 --until 2026-12-01 --csv > november.csv
   vacancy usage

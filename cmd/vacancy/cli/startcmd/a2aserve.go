@@ -40,7 +40,7 @@ func a2aServeCommand(a *kit.App) *cobra.Command {
 		Short: "Serve one agent to A2A clients on this machine, in memory only",
 		Long: `Serve an agent at / to clients of A2A 1.0 and 0.3 on this machine, with its card at
 /.well-known/agent-card.json. The agent's key, tasks and conversations are in memory
-only: they are gone when the command ends.
+only. They are lost when the command ends.
 
 --substrate chooses the agent as in "vacancy create"; --from reads it from a file. With
 --substrate conformance (or conformance:0.3) the agent answers as the conformance kits

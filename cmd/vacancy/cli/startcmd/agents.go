@@ -46,10 +46,10 @@ func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (
 		}
 		w.environ = slices.DeleteFunc(w.environ, func(v string) bool { return strings.HasPrefix(v, "VACANCY_") })
 		if w.programCommand() == "" {
-			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
+			return nil, kit.WithHint(problem.New(problem.Usage, "--run: expected a folder with an agent's program, but %s has none", dir), "vacancy create NAME --from %s", kit.ShellWord(dir))
 		}
 		if slices.ContainsFunc(programs, func(p *agentProgram) bool { return p.name == w.name || p.port == w.port && w.port != 0 }) {
-			return nil, problem.New(problem.Usage, "--run: expected folders with names and ports of their own, %s has the name or port of another folder", dir)
+			return nil, problem.New(problem.Usage, "--run: expected a different name and port for each folder, but %s has the name or port of another folder", dir)
 		}
 		for w.port != 0 && w.isPortTaken(w.port) {
 			if cloud.Sleep(waitCtx, pollInterval) != nil {
@@ -86,7 +86,7 @@ func startPrograms(programs []*agentProgram, log *slog.Logger) (stop func()) {
 func (p *agentProgram) supervise(ctx context.Context) {
 	for shortRuns := 1; ; shortRuns++ {
 		if p.port != 0 && p.isPortTaken(p.port) {
-			p.printLine(fmt.Sprintf("not started, because another program listens at port %d and gets the agent's calls", p.port))
+			p.printLine(fmt.Sprintf("not started, because another program listens at port %d; that program gets the agent's calls", p.port))
 			if cloud.Sleep(ctx, p.maxPause) != nil {
 				return
 			}
@@ -108,7 +108,7 @@ func (p *agentProgram) supervise(ctx context.Context) {
 			return
 		}
 		if shortRuns == p.maxShortRuns {
-			p.printLine(fmt.Sprintf("ended %d times soon after its start; restart the host to start it again", shortRuns))
+			p.printLine(fmt.Sprintf("ended %d times soon after its start and is not restarted; to start it again, restart the host", shortRuns))
 			return
 		}
 		pause := p.maxPause

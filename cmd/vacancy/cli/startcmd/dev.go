@@ -42,19 +42,20 @@ func devCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a host on this machine",
-		Long: `Run a host on one data file, create a vacant named demo that echoes, call it over HTTP,
-verify its answer, and serve until Ctrl-C. A second start continues with the same data.
-Data of an earlier version of vacancy is copied and upgraded first.
-The host also has a registry with search and a log ("vacancy publish", "vacancy search",
-"vacancy log"). It listens on loopback only; the operator's API is a socket in the data
-directory, which only the owner of the directory can open.
+		Long: `Run a host on one data file until Ctrl-C. The first start creates a vacant named demo, which echoes
+its messages. Each start calls demo over HTTP and verifies the answer. A later start continues with
+the same data. Data of an earlier version of vacancy is copied and upgraded first.
+
+The host has a registry with search and a log ("vacancy publish", "vacancy search", "vacancy log").
+It listens on loopback only. The operator's API is a socket in the data directory, which only the
+owner of the directory can open.
 
 The log has one line per call: time, caller, vacant, number, verdict, milliseconds, and
 why the call failed. "vacancy logs" shows it later. "vacancy serve" runs a host that other
 machines can reach.
 
-The search index is in the data directory. With more than 200,000 cards, keep the index
-in an OpenSearch cluster (--opensearch), which the first start fills. If the
+The search index is in the data directory. For more than 200,000 cards, use an
+OpenSearch cluster (--opensearch). The first start fills the index in the cluster. If the
 cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PASSWORD.`,
 		Example: `  vacancy dev
   vacancy dev --listen 127.0.0.1:0 --data ./try
@@ -105,7 +106,7 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 	a.AddLogFlag(cmd.Flags())
 	addDataFlags(cmd.Flags(), &o.newHost, &o.noUpgrade)
 	o.settings.register(cmd.Flags(), "dev")
-	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
+	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock with the header X-Dev-Now, for tests")
 	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
@@ -150,7 +151,7 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.CommandLineWithFlag("--listen", "127.0.0.1:0"))
+		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is in use by another program; port 0 picks a free port", listen), "%s", a.CommandLineWithFlag("--listen", "127.0.0.1:0"))
 	}
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)

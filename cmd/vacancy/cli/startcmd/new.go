@@ -32,15 +32,16 @@ func newCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Write a new agent: a program, its agent.md, its test and a README",
-		Long: `Write a program that answers for a vacant, with its agent.md, its test and a README, into the
-directory NAME, or --dir. "vacancy watch" runs it. The program listens at a port that is free now. No
-existing file is overwritten.
+		Long: `Write a new agent into the directory NAME or --dir: a program, its agent.md, its test and a README.
+"vacancy watch" runs the program. The program listens at a port that is free now. Existing files are
+not overwritten.
 
 Templates:
 
 ` + templateTable.String() + `
-All are written in Python, basic also in the other languages. A template needs only the standard
-library of its language unless the table says more; TypeScript also needs npm, which fetches tsx.`,
+All templates exist in Python, and basic also exists in the other languages. Unless the table says
+more, a template needs only the standard library of its language. TypeScript also needs npm, which
+fetches tsx.`,
 		Example: `  vacancy new fox
   vacancy new fox --template stream
   vacancy new fox --lang go --dir agents/fox`,

@@ -100,7 +100,7 @@ func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 
 func printHostEnded(a *kit.App, data string) {
 	if dir, err := a.DataDir(data); err == nil {
-		a.PrintNote("The host has ended. Everything is kept in %s. To start it again: %s", kit.EscapeLine(dir), a.CommandLine())
+		a.PrintNote("The host has ended. Its data is in %s. To start it again: %s", kit.EscapeLine(dir), a.CommandLine())
 	}
 }
 
@@ -110,5 +110,5 @@ func addDataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
 }
 
 func addWitnessFlag(fs *pflag.FlagSet, keys *[]string) {
-	fs.StringArrayVar(keys, "witness", nil, "the verifier key of a witness that may cosign the log without being registered; may be repeated")
+	fs.StringArrayVar(keys, "witness", nil, "the verifier key of an unregistered witness that may cosign the log; may be repeated")
 }

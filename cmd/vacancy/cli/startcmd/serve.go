@@ -42,37 +42,39 @@ func serveCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a public host on a server of your own",
-		Long: `Run a host in a data directory, for callers from everywhere. --public-url is the address in
-cards and links; if it changes, cards are signed again. Requests with another Host header
-are refused.
+		Long: `Run a public host in a data directory. --public-url is the address in cards and links. If the address
+changes, the host signs its cards again. The host refuses requests with another Host header.
 
-TLS: with --tls-domain NAME the certificate comes from Let's Encrypt, with --tls-cert and
---tls-key from files, which are read again when they change. Without these flags the host
-speaks plain http to a proxy in front of it: it trusts X-Forwarded-For and
-X-Forwarded-Proto only from the addresses in --trusted-proxy.
+TLS: --tls-domain NAME gets a certificate from Let's Encrypt. --tls-cert and --tls-key read a
+certificate from files; changed files are read again. Without these flags the host speaks plain http
+to a proxy in front of it. It trusts the headers X-Forwarded-For and X-Forwarded-Proto only from the
+addresses in --trusted-proxy.
 
-One address may send --rate requests, --pair-rate first calls and resets, and --bytes KB of
-large requests. Each flag is tokens-per-second:burst, or "off" for no limit. If less than
-1 GiB of the disk is free (5 % of a small disk), the host answers 429 to requests from others
-that would write, except revocations and payments. GET /health succeeds while the process
-serves. GET /ready succeeds if the store takes writes, the keys can be opened and the disk has
-room.
+Three flags limit the requests of each client address: --rate limits all requests, --pair-rate limits
+first calls and resets, and --bytes limits the KB of large requests. The value is
+tokens-per-second:burst, or "off" for no limit. If less than 1 GiB of the disk is free (5 % of a small
+disk), the host answers 429 to write requests from others, except revocations and payments.
 
-Agents on this machine need --allow-loopback-agents, and only the operator can set them: a URL
-from a caller, a tenant or another host is never called if it leads to this machine. The
-operator's API is a socket in the data directory.
+GET /health succeeds while the process serves. GET /ready succeeds if the store accepts writes, the
+keys can be opened, and the disk has enough free space.
 
---run DIR hosts the agent of DIR/agent.md and starts its program, as vacancy watch does, without
-watching for changes. --run implies --allow-loopback-agents. The program gets no variables whose
-names begin with VACANCY_. At most 100 of its lines per second go to the log, without what looks
-like a secret. A program that ends is restarted after 1 s, then 2 s, up to a minute. After 10 runs
-in a row of less than a minute it is not restarted. The processes that it started end with it.
-Requests wait until the programs listen, but at most 5 s. The programs end with the host, after
-its last call; a program that ignores SIGTERM is killed after 3 s.
+The host calls agents on this machine only with --allow-loopback-agents, and only if the operator set
+their URLs. It never calls a URL of this machine that comes from a caller, a tenant or another host.
+The operator's API is a socket in the data directory.
+
+--run DIR hosts the agent of DIR/agent.md and starts its program, like "vacancy watch", but does not
+watch for changes. --run implies --allow-loopback-agents. The program gets no variables whose names
+begin with VACANCY_. At most 100 lines of its output per second go to the log. Strings that look like
+secrets are hidden.
+
+A program that ends is restarted after 1 s. The pause doubles after each short run, up to a minute.
+After 10 consecutive runs of less than a minute, the program is not restarted. The processes that a
+program started end with the program. Requests wait at most 5 s until the programs listen. When the
+host ends, the programs end after its last call. A program that ignores SIGTERM is killed after 3 s.
 
 Web pages of other sites cannot send requests, and can read only public documents. --allow-origin
-names origins whose pages may do both, such as a web app's https://chat.example.com or a desktop
-program's app://client.
+names origins whose pages may do both, for example https://chat.example.com for a web app or
+app://client for a desktop program.
 
 After the first Ctrl-C the host refuses new calls and completes running calls.`,
 		Example: `  vacancy serve --tls-domain agents.example.org
@@ -168,7 +170,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 			return err
 		}
 		if demoWasPublished {
-			a.PrintNote("%s, which dev had published, is no longer published, because a host of serve is public; to publish it: %s", demoName, a.FormatCommand("publish %s", demoName))
+			a.PrintNote("%s was published by dev and is now unpublished, because serve shows published vacants to the public; to publish it again: %s", demoName, a.FormatCommand("publish %s", demoName))
 		}
 		return a.PrintResult(serveResult{Pages: baseURL.String() + web.Path, URL: baseURL.String(), Listen: listener.Addr().String(), Data: dir, TLS: tlsConfig != nil, Proxies: o.trustedProxies, Warnings: warnings, Handout: handout})
 	})
@@ -233,7 +235,7 @@ func listenServe(listen string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, problem.New(problem.Unavailable, "--listen: %s is taken by another program", listen)
 	case errors.Is(err, syscall.EACCES):
-		return nil, kit.WithHint(problem.New(problem.Forbidden, "--listen: this user may not open the privileged port of %s", listen), "--listen :8443, behind a proxy or a port forward, or the systemd unit, which has the right to it")
+		return nil, kit.WithHint(problem.New(problem.Forbidden, "--listen: this user may not open the privileged port of %s", listen), "--listen :8443 behind a proxy or a port forward, or use the systemd unit, which may open this port")
 	case err != nil:
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
 	}
@@ -289,7 +291,7 @@ func findFirstHandout(a *kit.App, ctx context.Context, host *standalone.Host, al
 		if moreCount := len(refusedNames) - maxWarnedNames; moreCount > 0 {
 			names += fmt.Sprintf(" and %d more", moreCount)
 		}
-		warnings = append(warnings, fmt.Sprintf("calls to %s fail, because their agents are on this machine, and this host does not call agents on its own machine; to allow it: %s --allow-loopback-agents", names, a.CommandLine()))
+		warnings = append(warnings, fmt.Sprintf("calls to %s fail, because this host does not call agents on its own machine; to allow these calls: %s --allow-loopback-agents", names, a.CommandLine()))
 	}
 	if first.Address == "" {
 		first = fallback

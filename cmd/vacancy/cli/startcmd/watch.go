@@ -49,26 +49,29 @@ func watchCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch DIR|FILE",
 		Short: "Run an agent while you write it",
-		Long: `Start the program in DIR, start a host like "vacancy dev" if none is running, and host the
-agent of DIR/agent.md under the folder's name. FILE is an agent's file with another name, which
-is the name of the vacant. A changed program starts again. A changed agent's file becomes the
-agent's next version. Each call is shown with its usage. Ctrl-C ends the program, and the host
-if this command started it. If the host of another command ends, the watch waits until it runs
-again. With --join the watch also waits for a host when it starts, and never starts one. A host
-of "vacancy serve" calls an agent on this machine only with --allow-loopback-agents.
+		Long: `Start the program in DIR and host the agent of DIR/agent.md under the folder's name. If no host is
+running, start one like "vacancy dev". FILE is an agent's file with another name; the vacant gets the
+name of the file. When files of the program change, the program starts again. When the agent's file
+changes, the agent gets a new version. The watch shows each call with its usage.
 
-The program that "vacancy new" writes is started by "go run ." if DIR has a go.mod, by "npm
-start" if it has a package.json, and by "python3 agent.py" if it has an agent.py; packages of a
-requirements.txt are installed into .venv. "python3 tools.py" serves tools of a model. --start
-names another command. The variable PORT is the port of base_url in the agent's file, and for
-tools.py of the MCP server on this machine (the first by name). If another program listens
-there, nothing is started or hosted. An agent that is a model needs no program.
-With FILE a program is started only if base_url is on this machine.
+Ctrl-C ends the program, and the host if the watch started it. If another command runs the host and
+the host ends, the watch waits until the host runs again. With --join the watch also waits for a host
+when it starts, and never starts one. A host of "vacancy serve" calls agents on this machine only with
+--allow-loopback-agents.
 
-With --host the agent runs on this machine and answers at another host, which needs no route to this
-machine: the watch leases the turns of the vacant and sends the answers (substrate worker). The vacant
-is created there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
-If the connection is lost, the watch connects again. A turn whose watch has ended is void and not charged.
+The files in DIR decide how the program starts: "go run ." for a go.mod, "npm start" for a
+package.json, and "python3 agent.py" for an agent.py. "python3 tools.py" serves tools of a model.
+Packages in requirements.txt are installed into .venv. --start names another command. The program gets
+its port in the variable PORT. This is the port of base_url in the agent's file. For tools.py it is the
+port of the first MCP server (by name) on this machine. If another program listens at the port, the
+watch starts and hosts nothing. An agent that is a model needs no program. With FILE a program starts
+only if base_url is on this machine.
+
+With --host the agent runs on this machine and answers at another host. That host needs no route to
+this machine: the watch leases the vacant's turns and sends the answers (substrate worker). If the
+vacant is missing at the host, the watch creates it. $VACANCY_KEY is a key of that host with the scopes
+vacants and work. If the connection is lost, the watch connects again. If the watch ends during a turn,
+the turn is void and is not charged.
 
 If the agent's file names no secret, the program gets a new secret in AGENT_SECRET, and the host signs its
 requests to the program with that secret ("vacancy help agent-contract").`,
@@ -217,7 +220,7 @@ func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) erro
 	if err := w.run(ctx, journal, hostDone, snapshot, program); err != nil {
 		return err
 	}
-	w.printf("%s and its calls are kept in %s. To go on: %s", w.name, kit.EscapeLine(dataDir), a.CommandLine())
+	w.printf("%s and its calls are stored in %s. To continue: %s", w.name, kit.EscapeLine(dataDir), a.CommandLine())
 	return nil
 }
 
@@ -227,7 +230,7 @@ func (w *watcher) printStatus(ctx context.Context, program *process) {
 	case w.lastStatus == statusFinal || ctx.Err() != nil:
 	case program.hasEnded():
 		w.lastStatus = statusFinal
-		w.printf("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
+		w.printf("%s answers no calls, because its program ended. The program starts again when you save a file", w.name)
 	case w.port != 0 && !w.isPortTaken(w.port):
 		if w.lastStatus == statusUnknown && (program.cmd == nil || w.Now().Sub(program.startedAt) > startTimeout) {
 			w.lastStatus = statusSilent
@@ -268,7 +271,7 @@ func (w *watcher) findFailure(ctx context.Context) (failure string) {
 
 func (w *watcher) portTakenError() error {
 	err := problem.New(problem.Unavailable, "port %d is taken by another program, so %s was not started", w.port, w.name)
-	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.portSetting, kit.ShellWord(filepath.Join(w.dir, w.file)), findFreePort(w.dir, w.isPortTaken))
+	return kit.WithHint(err, "choose another port for %s in %s, for example http://127.0.0.1:%d", w.portSetting, kit.ShellWord(filepath.Join(w.dir, w.file)), findFreePort(w.dir, w.isPortTaken))
 }
 
 func (w *watcher) dataArg() string {

@@ -78,7 +78,7 @@ func runRemoteWatch(a *kit.App, ctx context.Context, path string, o watchOptions
 
 func (w *watcher) checkLocal() error {
 	if w.port == 0 || w.portSetting != "base_url" || w.agent.Agent.Provider != substrate.KindHTTP {
-		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs the agent here; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
+		return problem.New(problem.Usage, "%s: base_url: expected the URL of an agent on this machine, for example http://127.0.0.1:9000, because the watch runs the agent on this machine; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
 	}
 	if w.agent.Agent.Secret != "" && w.secret == "" {
 		return problem.New(problem.Usage, "%s: secret: expected none with --host, because the watch signs its requests with the secret in the variable AGENT_SECRET, got %s", filepath.Join(w.dir, w.file), w.agent.Agent.Secret)

@@ -27,9 +27,9 @@ type acpFlags struct {
 }
 
 func (f *acpFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.root, "root", ".", "the `DIR` in which the agent works; it reads and writes no files outside of it by ACP")
+	fs.StringVar(&f.root, "root", ".", "the `DIR` in which the agent works; over ACP the agent can read and write only files in DIR")
 	fs.StringVar(&f.approval, "approval", "", "how the agent's permission questions are decided: default (a person decides), auto_edit, yolo or plan")
-	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; by default the program gets only the variables that every program needs")
+	fs.StringArrayVar(&f.env, "env", nil, "an environment variable for the agent, as `NAME` or NAME=VALUE; by default the agent gets only basic variables such as PATH and HOME")
 }
 
 func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err error) {

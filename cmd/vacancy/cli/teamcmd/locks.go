@@ -19,9 +19,10 @@ import (
 func LocksCommand(a *kit.App) *cobra.Command {
 	cmd := kit.Operation[op.None, teamapi.Locks]{
 		Use: "locks", Short: "List the locks that tasks hold on files of workspaces",
-		Long: `List the locks that tasks hold on files of workspaces, and the policies of the workspaces. A task
-in mode read-only locks .vault/, and another task the lock_paths of its agent's file. "vacancy locks
-policy" sets what happens to a task whose lock overlaps the lock of another task.`,
+		Long: `List the locks that tasks hold on files of workspaces, and the policy of each workspace.
+
+A task in mode read-only locks .vault/. Any other task locks the lock_paths of its agent's file.
+"vacancy locks policy" sets the policy for tasks whose locks overlap.`,
 		Example: "  vacancy locks\n  vacancy locks policy main queue",
 		Op:      CallFunc(teamapi.ListLocks), API: &API{},
 		Print: func(w io.Writer, list teamapi.Locks) {
@@ -35,9 +36,13 @@ policy" sets what happens to a task whose lock overlaps the lock of another task
 	}.Command(a)
 	cmd.AddCommand(kit.Operation[op.Body[teamapi.LockPolicy], teamapi.LockPolicy]{
 		Use: "policy WORKSPACE POLICY", Short: "Set what happens to tasks whose locks overlap",
-		Long: `Set what happens to a task whose lock overlaps the lock of a task that has not ended. With warn both
-tasks run, and the later one has a warning. With queue the later task waits. With reject it is
-refused. With queue and reject, the host also refuses writes of other tasks below a lock.`,
+		Long: `Set what happens to a task whose lock overlaps the lock of a task that has not ended:
+
+  warn    Both tasks run. The later task has a warning.
+  queue   The later task waits.
+  reject  The later task is refused.
+
+With queue and reject, the host also refuses writes of other tasks to the locked paths.`,
 		Example: "  vacancy locks policy main queue",
 		Op:      CallFunc(teamapi.SetPolicy), API: &API{},
 		Request: func(q kit.Request) (op.Body[teamapi.LockPolicy], error) {

@@ -76,7 +76,7 @@ func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string,
 	case path == "" && f.provider == "":
 		return p, nil
 	case path == "":
-		err := problem.New(problem.NotFound, "there is no agent's file of %s below %s", name, f.acpFlags.root)
+		err := problem.New(problem.NotFound, "no agent file for %s below %s", name, f.acpFlags.root)
 		return p, kit.WithHint(err, "vacancy worker %s --provider %s --from FILE", name, f.provider)
 	}
 	file, err := agentfile.Read(path, agentfile.Options{Root: f.acpFlags.root, Program: cmp.Or(f.provider, agentfile.OtherProgram)})
@@ -93,9 +93,9 @@ func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string,
 	for _, key := range file.Settings {
 		switch {
 		case slices.Contains(selected.unsupportedSettings, key):
-			a.PrintNote("warning: %s: not supported by %s; it is not used", key, f.provider)
+			a.PrintNote("warning: %s: this setting is ignored, because %s does not support it", key, f.provider)
 		case f.provider == "" && key != "mode" && key != "approval_mode": // this command itself applies these two settings
-			a.PrintNote("warning: %s: not passed to %s, which runs as given", key, kit.EscapeLine(argv[0]))
+			a.PrintNote("warning: %s: this setting is not passed to %s", key, kit.EscapeLine(argv[0]))
 		}
 	}
 	if f.provider != "" {

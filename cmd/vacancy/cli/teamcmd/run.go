@@ -39,20 +39,20 @@ func RunCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run AGENT [GOAL] | run --acp COMMAND [GOAL]",
 		Short: "Give an agent a task and wait for the result",
-		Long: `Give an agent a task, and print the result when the task ends. The agent is a vacant of your own, by
-name, or a published vacant by id. The task is GOAL or --goal, followed by the text of the --plan
-and --context files.
+		Long: `Give an agent a task, and print the result when the task ends. AGENT is the name of one of your own
+vacants, or the id of a published vacant. The task is GOAL or --goal, followed by the text of the
+--plan and --context files.
 
-The task continues if this command is interrupted: "vacancy task show" prints the result later.
-If the agent asks a question, --interactive asks you for the answer. Otherwise the command ends with
-the question, and "vacancy task answer" answers it.
+If this command is interrupted, the task continues. "vacancy task show" prints its result later. If
+the agent asks a question, --interactive asks you for the answer. Otherwise the command prints the
+question and ends. "vacancy task answer" answers it.
 
-The account of the key in $VACANCY_KEY pays, and the key needs the scopes agents and read. If there
-is no key, the operator of the host dispatches the task. The vacant must then have no tenant and no
-price. The exit code is 1 if the task fails or is cancelled.
+The account of the key in $VACANCY_KEY pays. The key needs the scopes agents and read. If there is
+no key, the operator of the host dispatches the task. In that case the vacant must have no tenant
+and no price. The exit code is 1 if the task fails or is cancelled.
 
-With --acp an agent on this machine, a program that speaks ACP, does the task here, without a host
-and without a key. See "vacancy worker" for --root, --approval and --env.`,
+With --acp, a program on this machine that speaks ACP does the task. It needs no host and no key.
+See "vacancy worker" for --root, --approval and --env.`,
 		Example: `  vacancy run writer "Summarize docs/plan.md"
   vacancy run writer --plan plan.md --mode read-only --max-turns 8
   vacancy run writer "Draft an answer" --interactive

@@ -60,9 +60,9 @@ func TaskCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "task",
 		Short: "Manage tasks that were dispatched to agents",
-		Long: `Manage tasks that were dispatched to agents, by "vacancy run" or by a client of MCP. The tasks
-belong to the account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a
-key they belong to the operator.`,
+		Long: `Manage tasks that were dispatched to agents by "vacancy run" or by an MCP client. If $VACANCY_KEY
+contains a key, these are the tasks of its account. The key needs the scopes agents and read. If
+there is no key, these are the tasks of the operator.`,
 		Example: "  vacancy task list\n  vacancy task show 0123456789abcdef0123456789abcdef",
 	},
 		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
@@ -85,7 +85,7 @@ key they belong to the operator.`,
 			},
 		}.Command(a),
 		kit.Operation[teamapi.ShowTaskRequest, teamapi.Task]{
-			Use: "show TASK", Short: "Show a task, with its result once it has one", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
+			Use: "show TASK", Short: "Show a task and its result", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
 			Op: CallFunc(teamapi.ShowTask), API: &API{},
 			AddFlags: func(f *pflag.FlagSet) {
 				f.BoolVar(&steps, "steps", false, "show thoughts and tool calls, if the agent is your own")

@@ -33,24 +33,24 @@ func WorkerCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker NAME -- COMMAND... | worker NAME --provider gemini",
 		Short: "Let an agent on this machine do the turns of a vacant",
-		Long: `Let an agent on this machine, a program that speaks ACP, do the turns of a vacant with the
-substrate worker. No port is opened: this command asks the host for turns, with the key in
-$VACANCY_KEY, which needs the scope work, or as the operator. It runs COMMAND for each turn, one
-turn at a time, in --root.
+		Long: `Let an agent on this machine do the turns of a vacant with the substrate worker. The agent is a
+program that speaks ACP. This command opens no port: it asks the host for turns, with the key in
+$VACANCY_KEY or as the operator. The key needs the scope work. The command runs COMMAND in --root
+for each turn, one turn at a time.
 
-The agent reads and writes files and runs terminals through this command. No file outside of
---root is read or written in this way, whatever links lead there. With --mode read-only only files
-below .vault are written, and no terminals run. The agent's own tools are not restricted: run it in a
-container if you do not trust it. COMMAND gets the variables that each program needs, such as PATH
-and HOME, and those that --env names.
+The agent reads and writes files and runs terminals through this command. The command reads and
+writes only files in --root, and follows no links out of it. With --mode read-only, only files
+below .vault are written, and no terminals run. The agent's own tools are not restricted: run the
+agent in a container if you do not trust it. COMMAND gets basic variables such as PATH and HOME,
+and the variables that --env names.
 
---approval decides the agent's permission questions. By default you are asked here, or, if the
-input is not a terminal, the caller is asked at the host, and the caller's next message in the same
-context is the answer.
+--approval decides the agent's permission questions. By default this command asks you. If its input
+is not a terminal, the host asks the caller instead. The caller answers with the next message in
+the same context.
 
---provider builds COMMAND from the vacant's agent file: --from FILE, or NAME.md below --root, in
-.vaultspec/agents or agents. gemini is Gemini CLI, claude is Claude Code. The session of each turn
-is logged, without contents, in .vaultspec/logs below --root.`,
+--provider builds COMMAND from the vacant's agent file: gemini runs Gemini CLI, claude runs Claude
+Code. The file is --from FILE, or NAME.md below --root, in .vaultspec/agents or agents. The session
+of each turn is logged, without contents, in .vaultspec/logs below --root.`,
 		Example: `  vacancy create fox --substrate worker
   vacancy worker fox --env GEMINI_API_KEY -- gemini --acp
   vacancy worker fox --provider gemini --host https://agents.example.org`,
@@ -167,7 +167,7 @@ func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(w
 		return noAnswer, problem.New(problem.SubstrateMisconfigured, "this worker does not understand the turn; update the worker")
 	}
 	if len(q.Files) > 0 {
-		return noAnswer, problem.New(problem.SubstrateMisconfigured, "the agent takes only text, and the message has files; unset the setting input of the vacant")
+		return noAnswer, problem.New(problem.SubstrateMisconfigured, "the agent accepts only text, but the message has files; unset the vacant's setting input")
 	}
 	key := ""
 	if q.Context != nil {
@@ -239,7 +239,7 @@ func (w *turnRunner) pauseJob(key string, j *job) (workclient.Answer, error) {
 	if len(w.pausedJobs) >= maxPausedJobs {
 		j.cancel(context.Canceled)
 		<-j.done
-		return workclient.Answer{}, problem.New(problem.SubstrateBusy, "%d programs wait for answers of callers already", maxPausedJobs)
+		return workclient.Answer{}, problem.New(problem.SubstrateBusy, "%d programs already wait for the answers of callers", maxPausedJobs)
 	}
 	j.pauseTimer = time.AfterFunc(pauseTimeout, func() { j.cancel(context.Canceled) })
 	w.pausedJobs[key] = j

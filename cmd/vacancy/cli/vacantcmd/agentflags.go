@@ -86,9 +86,10 @@ func agentsImportCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE",
 		Short: "Host a vacant for each agent file in a folder",
-		Long: `Host a vacant for each file NAME.md in DIR, or for FILE, with the file's description as its
-capability. An existing vacant is not changed; "vacancy update NAME --from FILE" changes it.
-A file that cannot be read is reported; the other files are hosted, and the exit code is 1.
+		Long: `Host a vacant for each file NAME.md in DIR, or for FILE. The file's description becomes the
+vacant's capability. An existing vacant is not changed; "vacancy update NAME --from FILE" changes
+it. If a file cannot be imported, the command reports it and continues with the next file. The exit
+code is then 1.
 
 "vacancy help agent-files" describes these files.`,
 		Example: "  vacancy agents import ./agents --root . --substrate ollama:llama3.2",
@@ -178,7 +179,7 @@ func (r importResult) Print(w io.Writer) {
 		case agent.Existed:
 			fmt.Fprintf(w, "      %s (%.12s) already exists\n", agent.Name, agent.ID)
 		default:
-			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.PaintVerdict(w, true, "ok  "), agent.Name, agent.ID, kit.EscapeLine(agent.File))
+			fmt.Fprintf(w, "%s  %s (%.12s) from %s\n", kit.PaintVerdict(w, true, "ok  "), agent.Name, agent.ID, kit.EscapeLine(agent.File))
 		}
 	}
 }

@@ -28,13 +28,13 @@ func agentsCommand(a *kit.App) *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check URL",
 		Short: "Check an agent against the contract",
-		Long: `Send the agent at URL the questions that a host sends: a short one, one with all kinds of
-characters, one in a thread, one of the largest size, and two at once. No host is needed,
-and nothing is stored. "vacancy help agent-contract" is the contract. The command exits
-with 1 if a call would fail.
+		Long: `Check an agent by sending it the questions that a host sends: a short one, one with all kinds of
+characters, one in a thread, one of the largest size, and two at once. The command needs no host
+and stores nothing. "vacancy help agent-contract" shows the contract. The exit code is 1 if a call
+would fail.
 
-With --signed, the questions are signed with the secret on standard input, and the agent
-must refuse a question that is signed with another secret.`,
+With --signed, the questions are signed with the secret on standard input. The agent must refuse a
+question that is signed with another secret.`,
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents check http://127.0.0.1:9000 --signed < key.txt",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := substrate.Parse(args[0])

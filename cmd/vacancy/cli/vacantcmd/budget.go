@@ -21,13 +21,13 @@ func budgetCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "budget",
 		Short: "Show or set the daily budget for models",
-		Long: `Show or set the budget of a UTC day for the models of a tenant's vacants ($5 by default).
-For vacants without a tenant, the flag --model-budget of "dev" and "serve" sets it. Each
-vacant also has the daily_budget of its agent, and each call the agent's budget ("vacancy
-help agent-files").
+		Long: `Show or set how much the models of a tenant's vacants may cost per UTC day ($5 by default). For
+vacants without a tenant, the flag --model-budget of "dev" and "serve" sets this budget. An agent
+may also limit the cost of its day (daily_budget) and of each call (budget): see "vacancy help
+agent-files".
 
-The highest possible cost of a turn is reserved before the model is asked; the unused part
-is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
+The host reserves the highest possible cost of a turn before it asks the model. It refunds the
+unused part afterwards. Once a daily budget is spent, calls are refused until 00:00 UTC.`,
 		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
 	},
 		kit.Operation[admin.TenantRef, spend.Budget]{
@@ -73,11 +73,12 @@ func modelsCommand(a *kit.App) *cobra.Command {
 	cmd := kit.Operation[op.None, models.Table]{
 		Use:   "models",
 		Short: "Show the prices of models",
-		Long: `Show the host's table of models with prices in dollars per million tokens. A model at Bedrock
-or with a secret must be in the table, or its agent must state a price. In the vacants of
-tenants it must be in the table, because the operator pays for it; the agent's price
-is used only if it is higher than the table's. An entry also applies to versions of the model, such as
-NAME-20260401 and NAME-latest.`,
+		Long: `Show the host's table of models, with prices in dollars per million tokens. An entry also applies
+to versions of the model, such as NAME-20260401 and NAME-latest.
+
+A model at Bedrock or with a secret must be in the table, or its agent must state a price. A model
+of a tenant's vacant must be in the table, because the operator pays for it. There the agent's
+price is used only if it is higher than the table's.`,
 		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
 		Op:      admin.GetModels,
 		Print:   printModels,
@@ -85,9 +86,9 @@ NAME-20260401 and NAME-latest.`,
 	cmd.AddCommand(kit.Operation[op.Body[op.Raw[models.TableDocument]], models.Table]{
 		Use:   "set FILE",
 		Short: "Replace the table of models",
-		Long: `Replace the host's table of models by a file in the form of "vacancy models --json", with
-prices in micro-dollars per million tokens. Versions are numbered; the rows of calls name
-the version that priced them.`,
+		Long: `Replace the host's table of models with a file in the format of "vacancy models --json". Its prices
+are in micro-dollars per million tokens. The versions of the table are numbered. The row of a call
+names the version that priced the call.`,
 		Example: "  vacancy models set models.json",
 		Op:      admin.SetModels,
 		Request: func(q kit.Request) (in op.Body[op.Raw[models.TableDocument]], err error) {

@@ -74,7 +74,7 @@ func fetchTools(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacan
 	t, err := admin.GetTools.Call(ctx, c, admin.VacantRef{Vacant: v.ID.String()})
 	if err != nil {
 		if !problem.Is(err, problem.Canceled) {
-			a.PrintNote("warning: the tools that its agent is offered are unknown: %s", kit.EscapeLine(problem.AsError(err).Text()))
+			a.PrintNote("warning: the tools of its agent are unknown: %s", kit.EscapeLine(problem.AsError(err).Text()))
 		}
 		return nil
 	}

@@ -36,36 +36,42 @@ func createCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create [NAME] [work=TIME]",
 		Short: "Host a new or an imported vacant",
-		Long: `Host a vacant with a new key, or with --import, with the key, logbook and chains of
-an export, a seed or a reference home. The host stores the key encrypted. The vacant
-takes calls at once; its state is LOCAL until it is resumed from a pause. The last
-lines are its address, to hand out, and a curl command that calls it. "vacancy snippet" prints a
-whole program.
+		Long: `Host a vacant with a new key. With --import, the vacant gets the key, logbook and chains of an
+export, a seed or a reference home. The host stores the key encrypted. The vacant takes calls at
+once, in the state LOCAL. The last lines of the output are its address, to hand out, and a curl
+command that calls it. "vacancy snippet" prints a complete program.
 
-The substrate answers the calls. "echo" repeats the message. "http:URL" posts it to an
-agent ("vacancy help agent-contract"); the host checks once that the agent answers.
-"anthropic:MODEL", "gemini:MODEL", "mistral:MODEL" and "openai:MODEL" ask a model of that
-provider, with its secret ("vacancy secret set"). "openai:URL#MODEL" asks another server
-that speaks OpenAI's chat completions at URL/chat/completions, without a key; the others take
-a URL, too, and speak their own protocol. On your own machine, "ollama:MODEL" asks Ollama.
-On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
-deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
-tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
-"worker" gives the turns to programs on other machines, such as "vacancy watch --host"; "worker:redo=1"
-also repeats a turn whose worker was lost after it had begun the turn.
-"mock" plays a script, in "dev" and on a stage with --context mock=true.
-"composite" delegates each call to children of the vacant: create the children with "vacancy
-spawn", and the plan of their tasks with "vacancy plan set NAME FILE". A composite answers no
-call before it has a plan.
+The substrate answers the calls:
 
-work=TIME lets an answer take 1s to 14m (by default as long as the host's --work says, or 25s).
-Above 25s each answer is made in the background, and is stored if the caller disconnects: a stream
-and the plain address wait for it, a signed caller is asked to retry, as "vacancy call" does, and
-other callers poll their task.
+  echo              repeats the message
+  http:URL          posts the message to an agent ("vacancy help agent-contract"); the host checks
+                    once that the agent answers
+  PROVIDER:MODEL    asks a model of anthropic, gemini, mistral or openai, with the provider's secret
+                    ("vacancy secret set")
+  openai:URL#MODEL  asks another server that speaks OpenAI's chat completions, at
+                    URL/chat/completions, without a key; the other providers also take a URL and
+                    speak their own protocols
+  ollama:MODEL      asks Ollama on your own machine
+  bedrock:MODEL     on AWS: asks a model at Amazon Bedrock that the stage may use ("vacancy deploy
+                    --context bedrockModels=MODEL")
+  lambda:ARN        on AWS: invokes a function of the vacant's tenant (--context
+                    tenantFunctions=TENANT=ARN)
+  mcp:URL#TOOL      calls a tool of an MCP server
+  worker            gives the turns to programs on other machines, such as "vacancy watch --host"
+  worker:redo=1     the same, and repeats a turn whose worker was lost after it had begun the turn
+  mock              plays a script, in "dev" and on a stage with --context mock=true
+  composite         delegates each call to children of the vacant
+
+A composite answers no call before it has a plan. Create its children with "vacancy spawn", and the
+plan of their tasks with "vacancy plan set NAME FILE".
+
+work=TIME lets an answer take 1s to 14m (default: the host's --work, or 25s). If TIME is above 25s,
+each answer is made in the background, and is stored if the caller disconnects. A stream and the
+plain address wait for the answer. A signed caller is asked to retry, as "vacancy call" does. Other
+callers poll their task.
 
 --from reads the agent from a file ("vacancy help agent-files"). By default NAME is the file's
-name and the capability is the file's description. --substrate overrides the model in the
-file.`,
+name, and the capability is the file's description. --substrate replaces the model in the file.`,
 		Example: `  vacancy create scribe --capability "repeats what it hears"
   vacancy create clerk --capability "answers letters" --substrate http://127.0.0.1:9000/answer
   vacancy create sage --capability "knows things" --substrate ollama:llama3.2
@@ -113,7 +119,7 @@ file.`,
 				}
 				PrintWarnings(a, vacant.Name, file.Agent.Warnings)
 				if vacant.Substrate == plan.Kind {
-					a.PrintNote("%s answers nothing before it has a plan: %s", vacant.Name, a.FormatCommand("plan set %s FILE", vacant.Name))
+					a.PrintNote("%s answers no calls until it has a plan: %s", vacant.Name, a.FormatCommand("plan set %s FILE", vacant.Name))
 				}
 				return a.PrintResult(vacantResult{Vacant: vacant, AgentCheck: CheckAgent(a, cmd.Context(), c, &vacant, noCheck), Handout: kit.HandoutOf(&vacant), hasPrintedWarnings: true})
 			})
@@ -124,7 +130,7 @@ file.`,
 	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, PROVIDER:MODEL, PROVIDER:URL#MODEL or composite (default: echo, or the imported agent's)")
 	agent.Register(fs)
 	fs.StringVar(&tenant, "tenant", "", "the tenant that it is hosted for (default: you)")
-	fs.StringVar(&importPath, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
+	fs.StringVar(&importPath, "import", "", "import the key of an export, a seed or a home directory of the reference implementation")
 	fs.StringVar(&seedPath, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	AddNoCheckFlag(fs, &noCheck)
 	kit.AddHostFlags(fs, &where)

@@ -18,15 +18,15 @@ func deleteCommand(a *kit.App) *cobra.Command {
 	cmd := a.AdminCommand(&cobra.Command{
 		Use:   "delete VACANT",
 		Short: "Delete an archived vacant and its key",
-		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls.
-After that, only a key that was exported before ("vacancy export VACANT --host local") can sign
-as the vacant.
+		Long: `Delete an archived vacant: its sealed key, its card and the state of its own calls. After that,
+only a key that was exported before ("vacancy export VACANT --host local") can sign as the vacant.
 
-The calls it received and its logbook stay, and the logbook's last entry records the
-deletion. Its id is never used again: calls are refused with 410. Its name stays reserved:
-only its tenant and the operator may use it again ("vacancy help names"). A backup of the
-host's data keeps the key for as long as the backup is kept. After an interruption the same
-command continues; repeating it has no effect.`,
+The calls that the vacant received and its logbook stay. The last entry of the logbook records the
+deletion. The id is never used again, and calls to it are refused with 410. The name stays
+reserved: only the vacant's tenant and the operator may use it again ("vacancy help names"). A
+backup of the host's data contains the key for as long as you keep the backup.
+
+If the command is interrupted, run it again to continue. To repeat it later has no effect.`,
 		Example: `  vacancy delete demo
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,
@@ -60,7 +60,7 @@ command continues; repeating it has no effect.`,
 func printDeleted(a *kit.App, v admin.Vacant, wasDeleted bool) error {
 	return a.Print(v, func(w io.Writer) {
 		if wasDeleted {
-			fmt.Fprintf(w, "%s was deleted before, at %s\n", v.Name, v.DeletedAt)
+			fmt.Fprintf(w, "%s was already deleted, at %s\n", v.Name, v.DeletedAt)
 			return
 		}
 		fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; its name stays reserved for its tenant and the operator\n", v.Name)

@@ -20,8 +20,9 @@ func eraseClaimCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "erase-claim TARGET POSITION",
 		Short: "Erase the claim of a review",
-		Long: `Erase the claim of the review at POSITION of a vacant's history, as its host's operator, or with --as
-as its reviewer. The review still counts, and its signature covers the hash of the claim.`,
+		Long: `Erase the claim of the review at POSITION of a vacant's history. The host's operator may do this,
+and with --as the reviewer. The review still counts. Its signature stays valid, because it covers
+the hash of the claim.`,
 		Example: `  vacancy erase-claim clerk 12
   vacancy erase-claim https://agents.example.org/v/clerk 12 --as alice`,
 		RunE: func(cmd *cobra.Command, args []string) error {

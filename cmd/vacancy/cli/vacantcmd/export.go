@@ -21,17 +21,17 @@ func exportCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Export an identity or a hosted vacant, with its key, to one file",
-		Long: `Write key, card, logbook and the state of all chains to a new file that only you can
-read. The file contains the key in the clear: whoever reads the file can sign as the
-vacant. The command therefore asks twice.
+		Long: `Write the key, the card, the logbook and the state of all chains to a new file that only you can
+read. The file contains the key unencrypted: whoever reads the file can sign as the vacant.
+Therefore the command asks twice.
 
-NAME is one of your identities. With --host or --data it is a vacant of that host
-($VACANCY_HOST is not used); --host local is the host on this machine. The
-vacant stays hosted there, and its logbook records that its key left the host. Pause or
-sink it before you use it elsewhere: two hosts that sign with one key fork its chains.
+NAME is one of your identities. With --host or --data, NAME is a vacant of that host. --host local
+is the host on this machine. $VACANCY_HOST is not used. The vacant stays on its host, and its
+logbook records that its key left the host. Pause or sink the vacant before you use the key
+elsewhere: two hosts that sign with one key fork its chains.
 
-"vacancy verify FILE" checks an export, "vacancy init NAME --import FILE" and
-"vacancy create NAME --import FILE" import it.`,
+"vacancy verify FILE" checks an export. "vacancy init NAME --import FILE" and "vacancy create NAME
+--import FILE" import it.`,
 		Example: `  vacancy export alice
   vacancy export alice --out /media/stick/alice.json
   vacancy export alice --out backup.json --yes

@@ -19,10 +19,12 @@ func forgetCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[admin.VacantRequest[admin.Forgetting], admin.Vacant]{
 		Use:   "forget VACANT",
 		Short: "Make a vacant's agent forget its past answers",
-		Long: `Make the agent of a hosted vacant, if it has a memory (memory: on), forget all answers that it
-has given by now: to every caller, with --caller to one caller, with --context in one thread.
-The rows of the calls stay. You can read their texts until the keys of their days are
-destroyed; the agent does not get them any more.`,
+		Long: `Make the agent of a hosted vacant forget all answers that it has given so far. Only an agent with a
+memory (memory: on) remembers answers. --caller selects the answers to one caller, and --context
+selects the answers in one thread.
+
+The rows of the calls stay. You can read their texts until the keys of their days are destroyed,
+but the agent does not get the texts any more.`,
 		Example: `  vacancy forget sage
   vacancy forget sage --context letters`,
 		Op: admin.ForgetConversations,
@@ -45,7 +47,7 @@ destroyed; the agent does not get them any more.`,
 		},
 		JSONObject: func(v admin.Vacant) any { return forgetResult{v.Name, v.ID, f} },
 		Print: func(w io.Writer, v admin.Vacant) {
-			callers, in := "everybody", "in every thread"
+			callers, in := "all callers", "in every thread"
 			if f.Caller != nil {
 				callers = f.Caller.String()
 			}

@@ -74,14 +74,14 @@ func (r vacantResult) Print(w io.Writer) {
 	if r.Tools != nil && !r.hasPrintedWarnings {
 		kit.PrintFields(w, "offered", kit.Truncate(strings.Join(r.Tools.Offered, ", "), kit.MaxShownCause), "left out", kit.OmittedToolLines(r.Tools.OmittedTools))
 		if r.Tools.Failure != nil {
-			kit.PrintFields(w, "warning", "its tools are not known: "+kit.Truncate(r.Tools.Failure.String(), kit.MaxShownCause))
+			kit.PrintFields(w, "warning", "its tools are unknown: "+kit.Truncate(r.Tools.Failure.String(), kit.MaxShownCause))
 		}
 	}
 	if t := r.ToolTexts; t != nil {
 		clip := func(s string) string { return kit.EscapeLine(kit.Truncate(s, kit.MaxShownCause)) }
 		for _, c := range t.Calls {
 			for _, entry := range c.Tools {
-				kit.PrintFields(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", entry.Name, c.Position, entry.Outcome, entry.DurationMS, kit.FormatIf(entry.IsTruncated, ", cut")))
+				kit.PrintFields(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", entry.Name, c.Position, entry.Outcome, entry.DurationMS, kit.FormatIf(entry.IsTruncated, ", truncated")))
 				fmt.Fprintf(w, "    asked     %s\n    answered  %s\n", clip(entry.Arguments), clip(entry.Result))
 			}
 		}
@@ -90,7 +90,7 @@ func (r vacantResult) Print(w io.Writer) {
 		case t.Destroyed > 0:
 			fmt.Fprintf(w, "  tools       the texts of the last %d calls were destroyed with the keys of their days\n", t.Destroyed)
 		default:
-			fmt.Fprintln(w, "  tools       no texts are kept of the last calls; tool_log: texts in the agent's file keeps the texts of later calls")
+			fmt.Fprintln(w, "  tools       no texts of the last calls are stored; to store the texts of later calls, set tool_log: texts in the agent's file")
 		}
 	}
 	for _, e := range r.Logbook {

@@ -18,11 +18,12 @@ func listCommand(a *kit.App) *cobra.Command {
 	return kit.Operation[admin.ListVacantsRequest, admin.VacantPage]{
 		Use:   "list",
 		Short: "List the vacants of a host",
-		Long: `List the vacants of a host: the state, whether it is published, the price of a call, the
-calls of today (UTC) as usage counts them, the address for callers, and the capability.`,
+		Long: `List the vacants of a host, with the state, whether the vacant is published, the price of a call,
+the calls of today (UTC), the address for callers, and the capability. Calls are counted as in
+"vacancy usage".`,
 		Example:  "  vacancy list\n  vacancy list --host aws --stage prod",
 		Op:       admin.ListVacants,
-		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&includeDeleted, "all", false, "also deleted vacants") },
+		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&includeDeleted, "all", false, "include deleted vacants") },
 		Request: func(kit.Request) (admin.ListVacantsRequest, error) {
 			return admin.ListVacantsRequest{All: includeDeleted}, nil
 		},

@@ -14,11 +14,11 @@ func namesCommand(a *kit.App) *cobra.Command {
 	return a.ParentCommand(&cobra.Command{
 		Use:   "names",
 		Short: "Manage the reserved names of vacants",
-		Long: `Manage the reserved names of vacants. A name belongs to the tenant of the vacant that had it
-first: after the vacant was renamed or deleted, only that tenant and the operator may use the
-name again, in upper or lower case. So callers that know a vacant by its name never reach
-another tenant's. The slug of a venue stays with its tenant in the same way. A reserved name
-counts as one of its tenant's vacants.`,
+		Long: `Manage the reserved names of vacants. A name belongs to the tenant whose vacant had it first. After
+that vacant was renamed or deleted, only that tenant and the operator may use the name again, in
+upper or lower case. Therefore callers that know a vacant by its name never reach a vacant of
+another tenant. The slug of a venue stays with its tenant in the same way. A reserved name counts
+as one of its tenant's vacants.`,
 		Example: `  vacancy names list --tenant acme
   vacancy names release shop`,
 	},
@@ -44,15 +44,15 @@ counts as one of its tenant's vacants.`,
 					}
 					fmt.Fprintf(w, "%-24s  %s\n", n.Name, reason)
 				}
-				fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Plural(len(r.Names), "reserved name"), r.Count)
+				fmt.Fprintf(w, "%s; %d together with the names of vacants\n", kit.Plural(len(r.Names), "reserved name"), r.Count)
 			},
 		}.Command(a),
 		kit.Operation[admin.NameRef, admin.Name]{
 			Use:   "release NAME",
 			Short: "Let every tenant use a reserved name",
-			Long: `Let every tenant use a reserved name. Callers that still know the name then reach the vacant
-that takes it. To give a name to one tenant, create a vacant with that name for the tenant
-instead.`,
+			Long: `Let every tenant use a reserved name. Callers that still know the name will reach the next vacant
+with that name. To give the name to one tenant, do not release it: create a vacant with that name
+for the tenant.`,
 			Example: "  vacancy names release shop",
 			Op:      admin.ReleaseName,
 			Request: func(q kit.Request) (admin.NameRef, error) { return admin.NameRef{Name: q.Args[0]}, nil },

@@ -12,16 +12,17 @@ func keylessAccessCommand(a *kit.App) *cobra.Command {
 	return a.AdminCommand(&cobra.Command{
 		Use:   "plain VACANT open|off|shared",
 		Short: "Set what callers without a key may do",
-		Long: `Set what callers without a key may do: any A2A client that is pointed at the vacant's URL.
+		Long: `Set what callers without a key may do. Such a caller is any A2A client that is pointed at the
+vacant's URL.
 
-  open    They may send messages; the host signs for them, with a key for each
-          conversation. A task is found by its id. Conversations whose context id the host
-          made go on with it, and their tasks are listed. This is the default.
-  off     They are refused; signed callers are answered.
-  shared  All of them are one caller, who sees the tasks of all. For tests.
+  open    They may send messages. The host signs for them, with one key for each conversation. A
+          task is found by its id. If the host made the context id of a conversation, the caller
+          can continue the conversation with that id and list its tasks. This is the default.
+  off     They are refused. Signed callers are answered.
+  shared  All of them are one caller, who sees the tasks of all. Use it only for tests.
 
-The calls of such callers have rows in the vacant's chains like all others, and "vacancy verify"
-checks them. They do not count as recommendations.`,
+The calls of such callers have rows in the vacant's chains like all other calls, and "vacancy
+verify" checks them. They do not count as recommendations.`,
 		Example: `  vacancy plain clerk off
   vacancy plain clerk open`,
 	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {

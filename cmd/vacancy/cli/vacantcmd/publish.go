@@ -33,19 +33,18 @@ func publishCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish NAME",
 		Short: "Publish a vacant in the registry",
-		Long: `Publish a vacant in a registry: its card, a publication event and its listing, all
-signed by its own key. Searches find it within seconds, and callers use the endpoint
-in its card.
+		Long: `Publish a vacant in a registry: its card, a publication event and its listing. The vacant's own key
+signs all three. Searches find the vacant within seconds, and callers use the endpoint in its card.
 
-NAME is a vacant hosted on this machine, or on --host, and the registry is that
-host's. With --registry URL, NAME is one of your identities, published there with
-its own key; the first time, --capability and --endpoint give its capability and
-address. An identity that takes no calls and only signs is published restricted.
+NAME is a vacant hosted on this machine or on --host. It is published in that host's registry. With
+--registry URL, NAME is one of your identities, which is published there with its own key. The
+first time, give its capability and its address with --capability and --endpoint. Use --visibility
+restricted for an identity that takes no calls and only signs.
 
-Without --capability the card stays; another capability makes a new card. --tag,
---skill, --summary, --family, --owner and --price form the listing: giving any of
-them replaces the whole listing. The listing always has the price of a hosted vacant,
-which "vacancy price" sets; another --price is refused.`,
+Without --capability the card stays unchanged; another capability makes a new card. --tag, --skill,
+--summary, --family, --owner and --price form the listing. If you give any of them, they replace
+the whole listing. The listing of a hosted vacant always has the price that "vacancy price" sets;
+another --price is refused.`,
 		Example: `  vacancy publish demo --tag echo
   vacancy publish scribe --capability "translates ZH to EN" --tag translate --family claude
   vacancy publish demo --visibility restricted
@@ -85,13 +84,13 @@ which "vacancy price" sets; another --price is refused.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.capability, "capability", "", "what the vacant can do (default: as its card says)")
-	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found only by id) or none (default: as it was, else public)")
+	fs.StringVar(&f.visibility, "visibility", "", "public, restricted (found only by id) or none (default: unchanged, or public if it is not published)")
 	fs.StringArrayVar(&f.tags, "tag", nil, "a `TAG` to be found by; may be repeated")
 	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
 	fs.StringVar(&f.owner, "owner", "", "the owner of the vacant")
-	fs.StringVar(&f.price, "price", "", "the price of a call in US dollars; of a hosted vacant, its own price")
+	fs.StringVar(&f.price, "price", "", "the price of a call in US dollars; for a hosted vacant, only its own price is accepted")
 	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
 	addRegistryFlag(fs, &f.registryURL)
 	kit.AddHostFlags(fs, &f.where)
@@ -142,8 +141,9 @@ func unpublishCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpublish NAME",
 		Short: "Remove a vacant from search",
-		Long: `Remove a vacant from search results, from the next query on, by an event that its own
-key signs. Callers that know its id can still call it. It can be published again.`,
+		Long: `Remove a vacant from search results. The vacant's own key signs the removal, which takes effect
+from the next query on. Callers that know the vacant's id can still call it. The vacant can be
+published again.`,
 		Example: `  vacancy unpublish demo
   vacancy unpublish alice --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -209,7 +209,7 @@ func (r publishedResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, suffix, kit.EscapeLine(r.Capability))
 		fmt.Fprint(w, kit.FormatIf(r.Address == "", "  called at %s\n", kit.EscapeLine(r.Endpoint)))
 		if r.AwaitsProbe {
-			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
+			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry; the registry retries for seven hours")
 		}
 	case r.Visibility == lifecycle.Restricted:
 		fmt.Fprintf(w, "%s is found only by its id, event %d%s\n", r.Name, r.Seq, suffix)

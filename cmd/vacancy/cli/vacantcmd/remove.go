@@ -16,10 +16,10 @@ func removeCommand(a *kit.App) *cobra.Command {
 	cmd := a.AdminCommand(&cobra.Command{
 		Use:   "remove VACANT",
 		Short: "End a vacant: sink, archive and delete it",
-		Long: `End a vacant in one step: sink it, so that it takes no call any more, archive it, and
-delete its key. The calls it received and its logbook stay, as "vacancy delete" says.
-Its name stays reserved: only its tenant and the operator may use it again ("vacancy help
-names"). After an interruption the same command continues.`,
+		Long: `End a vacant in one step: sink it, archive it and delete its key. It takes no more calls. The calls
+that it received and its logbook stay, as "vacancy delete" says. Its name stays reserved: only its
+tenant and the operator may use it again ("vacancy help names"). If the command is interrupted, run
+it again to continue.`,
 		Example: `  vacancy remove demo
   vacancy remove demo --yes`,
 	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {

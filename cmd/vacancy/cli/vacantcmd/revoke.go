@@ -18,10 +18,12 @@ func revokeCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a vacant's key",
-		Long: `Revoke the key of a vacant with an event that the key itself signs, its last. From the
-next request on, searches do not list the vacant, its calls and publications are refused,
-and calls to it are refused too; its page by id shows the revocation. A revocation cannot
-be undone. Use it if somebody else may have the key.`,
+		Long: `Revoke the key of a vacant. Use this command if somebody else may have the key. A revocation cannot
+be undone.
+
+The revocation is the last event that the key signs. From the next request on, searches do not list
+the vacant. Its calls and publications are refused, and calls to it are refused too. Its page by id
+shows the revocation.`,
 		Example: `  vacancy revoke scribe --reason "its backup was stolen"
   vacancy revoke alice --reason "lost laptop" --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,8 @@ func rootVacantCommand(a *kit.App) *cobra.Command {
 	cmd := kit.Operation[op.Body[admin.Root], admin.Root]{
 		Use:   "root VACANT | root --none",
 		Short: "Set which vacant A2A clients find at the host's own address",
-		Long: `Set which vacant answers A2A clients that are pointed at the host's own address, without
-/v/NAME. Without this command it is the only open vacant, if there is one.`,
+		Long: `Set which vacant answers A2A clients at the host's own address, the URL without /v/NAME. By default
+this is the only open vacant, if the host has exactly one.`,
 		Example: `  vacancy root clerk
   vacancy root --none`,
 		Op: admin.SetRoot,

@@ -27,12 +27,12 @@ const secretTenantUsage = "the tenant whose vacants use the secrets (default: va
 func secretCommand(a *kit.App) *cobra.Command {
 	set := SetSecretOperation(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
 	set.Use, set.Short = "set NAME < FILE", "Create or replace a secret"
-	set.Long = `Create or replace a secret. The value is read from standard input: one line of at most
-2 KiB. Calls use the old value for at most ten more seconds.
+	set.Long = `Create or replace a secret. The value is read from standard input: one line of at most 2 KiB. After
+a replacement, calls use the old value for at most ten more seconds.
 
---for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for
-the hosts of an existing secret are unchanged, and a new secret that has the name of a
-provider is bound to the provider's server.`
+--for binds the secret to a host, such as api.example.com or 127.0.0.1:8080. Without --for, an
+existing secret keeps its hosts. A new secret with the name of a provider is then bound to the
+provider's server.`
 	set.Example = `  vacancy secret set anthropic < key.txt
   vacancy secret set weather --for agents.example.com < key.txt
   vacancy secret set openai --tenant acme < key.txt`
@@ -49,17 +49,17 @@ provider is bound to the provider's server.`
 	list.API = kit.NewTenantAPI(secretTenantUsage)
 	remove := DeleteSecretOperation(admin.AgentSecrets)
 	remove.Use, remove.Short = "delete NAME", "Delete a secret"
-	remove.Long = `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
-agents fail.`
+	remove.Long = `Delete a secret. Calls use it for at most ten more seconds. After that, calls of the agents that
+use the secret fail.`
 	remove.Example = "  vacancy secret delete anthropic"
 	remove.API = kit.NewTenantAPI(secretTenantUsage)
 	return a.ParentCommand(&cobra.Command{
 		Use:   "secret",
 		Short: "Manage the secrets of agents",
-		Long: `Manage the secrets of agents, such as the API keys of model providers. The host seals a
-secret, sends it only to the hosts that it is bound to, and never shows it again. An agent
-uses a secret by its name (secret: NAME in its file). Models of anthropic, gemini, mistral
-and openai use the secret with their provider's name by default.`,
+		Long: `Manage the secrets of agents, such as the API keys of model providers. The host encrypts a secret,
+sends it only to the hosts that it is bound to, and never shows it again. An agent's file names its
+secret (secret: NAME). By default, a model of anthropic, gemini, mistral or openai uses the secret
+with the name of its provider.`,
 		Example: `  vacancy secret set anthropic < key.txt
   vacancy secret list`,
 	}, set.Command(a), list.Command(a), remove.Command(a))

@@ -20,16 +20,17 @@ func showCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
 		Short: "Show a hosted vacant, its card or its logbook",
-		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Each setting of
-its agent is shown with its value, and whether it was set or is the default; --json also has
-the agent's texts. Calls of today (UTC) are counted as in "vacancy usage". The host asks the agent's MCP servers which tools they offer now, and
-names the tools that the agent is not offered, with the reason and the setting to change.
+		Long: `Show a hosted vacant. VACANT is its name, its id or the beginning of its id. The output lists each
+setting of its agent with the value, and whether it was set or is the default; --json also has the
+agent's texts. Calls of today (UTC) are counted as in "vacancy usage". The host asks the agent's
+MCP servers for their current tools. The output names the tools that the agent is not offered, with
+the reason and the setting to change.
 
---tools prints what the agent's tools were asked and answered in the last calls of CALLER,
-if the agent's file says "tool_log: texts". CALLER is one of your identities, a hosted
-vacant or an id.
+--tools prints the arguments and results of the agent's tools in the last calls of CALLER. The
+agent's file must say "tool_log: texts". CALLER is one of your identities, a hosted vacant or an
+id.
 
---card prints only the signed card. In a file, which you may hand on, it is a TARGET for
+--card prints only the signed card. You may hand the card on as a file. Such a file is a TARGET for
 "vacancy call".`,
 		Example: `  vacancy show demo
   vacancy show demo --logbook

@@ -27,17 +27,18 @@ func snippetCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snippet VACANT|URL",
 		Short: "Print a program that calls a vacant, to hand out",
-		Long: `Print a whole program that calls a vacant and prints its answer, for callers without this program.
-VACANT is a vacant of your host, by name or id. URL is the address of a vacant of any host; its
-card says what the program needs, and must be signed by the vacant.
+		Long: `Print a complete program that calls a vacant and prints the answer, for callers that do not have
+vacancy. VACANT is a vacant of your host, by name or id. URL is the address of a vacant of any
+host. The card at URL says what the program needs, and must be signed by the vacant.
 
-The first line says what to install: the stock A2A client of its language, curl, or OpenAI's client for
-Python. The key of an account in the variable VACANCY_KEY pays for calls that cost money; free calls need no key.
-A program prints a refusal in one line and exits with 1. It contains only the vacant's name or id and the host's
-public URL, none of the vacant's own texts.
+The first line of the program says what to install: the stock A2A client of its language, curl, or
+OpenAI's client for Python. Calls that cost money need the key of an account in the variable
+VACANCY_KEY; free calls need no key. If a call is refused, the program prints the reason in one
+line and exits with 1. The program contains the vacant's name or id and the host's public URL, but
+none of the vacant's own texts.
 
---lang mcp prints the entry of the vacant's MCP server for clients whose file has mcpServers, such as .mcp.json of
-a project; "vacancy mcp config" knows more clients, and writes their files.`,
+--lang mcp prints the entry of the vacant's MCP server for clients whose file has mcpServers, such
+as .mcp.json of a project. "vacancy mcp config" knows more clients, and writes their files.`,
 		Example: `  vacancy snippet demo
   vacancy snippet demo --lang python > call.py
   vacancy snippet https://agents.example.org/v/clerk/ --lang js
@@ -82,7 +83,7 @@ func fetchHandout(a *kit.App, ctx context.Context, where kit.HostFlags, name str
 		case v.DeletedAt != "":
 			return problem.New(problem.Gone, "%s was deleted", v.Name)
 		case v.Closed:
-			return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
+			return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent can call it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
 		case v.State.IsRetired():
 			return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
 		case h.Address == "":
@@ -105,7 +106,7 @@ func fetchHandoutByURL(a *kit.App, ctx context.Context, url string) (h kit.Hando
 		return h, err
 	}
 	if idInURL, ok := dispatch.IDInPath(url); c.VacantID.IsZero() || ok && idInURL != c.VacantID {
-		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.EscapeLine(url)), "%s", a.FormatCommand("card %s", kit.ShellWord(url)))
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not the card of this vacant", kit.EscapeLine(url)), "%s", a.FormatCommand("card %s", kit.ShellWord(url)))
 	}
 	if !slices.ContainsFunc(c.CheckSignatures(agents.NewKeyFetcher(ctx, transport)), func(s agents.Signature) bool { return s.ByVacant }) {
 		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.EscapeLine(url)), "%s", a.FormatCommand("card %s", kit.ShellWord(url)))

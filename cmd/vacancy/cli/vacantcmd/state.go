@@ -39,8 +39,8 @@ func stateCommands(a *kit.App) (commands []*cobra.Command) {
 			Short: s.short,
 			Long: s.long + `
 
-The change is an entry in the vacant's logbook, signed by its key. A vacant that is
-already in the state is not changed.`,
+The vacant's logbook records the change, signed by the vacant's key. If the vacant is already in
+that state, the command changes nothing.`,
 			Example: example,
 		}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
 			before, err := c.ShowVacant(ctx, args[0])

@@ -23,20 +23,27 @@ func updateCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
 		Short: "Change a vacant's name, capability, substrate or agent",
-		Long: `Change a hosted vacant: name=NAME, capability=TEXT, substrate=SUBSTRATE and work=TIME, any of
-them. work lets an answer take 1s to 14m; an empty TIME sets the host's. Above 25s each answer is
-made in the background: callers wait, poll or retry ("vacancy help create").
+		Long: `Change a hosted vacant, or make the next version of its agent.
 
-Or make the next version of its agent: --from reads it from a file ("vacancy help agent-files"),
-settings such as model=NAME or max_turns=8 change the current version (an empty VALUE sets the
-default), and --to N copies version N. Versions never change. Changing the substrate resets the
-agent's settings to their defaults.
+To change the vacant, give any of name=NAME, capability=TEXT, substrate=SUBSTRATE and work=TIME.
+work lets an answer take 1s to 14m; an empty TIME sets the host's. Above 25s each answer is made in
+the background: callers wait, poll or retry ("vacancy help create").
 
-A new capability, or another kind of substrate, makes a new card, which the vacant signs;
-if it is published, the new card is published with it. After a new name, the old one stays
-reserved: only the tenant and the operator may use it again ("vacancy help names"). Calls that
-were accepted before are answered by the old substrate and agent.
-If somebody else changes the vacant concurrently, this command changes nothing.`,
+To make the next version of the agent, use one of these:
+
+  --from FILE   reads the agent from a file ("vacancy help agent-files")
+  KEY=VALUE...  changes settings of the current version, such as model=NAME or max_turns=8; an empty
+                VALUE sets the default
+  --to N        copies version N
+
+Versions never change. Changing the substrate resets the agent's settings to their defaults.
+
+A new capability, or another kind of substrate, makes a new card, which the vacant signs. If the
+vacant is published, the new card is published too. After a new name, the old name stays reserved:
+only the tenant and the operator may use it again ("vacancy help names"). Calls that were accepted
+before the change are answered by the old substrate and agent.
+
+If somebody else changes the vacant at the same time, this command changes nothing.`,
 		Example: `  vacancy update clerk substrate=http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
   vacancy update clerk work=5m

@@ -46,11 +46,11 @@ func ToProblem(err error) error {
 	case errors.As(err, &region):
 		return problem.Wrap(problem.Usage, err, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
 	case errors.As(err, &profile):
-		return problem.Wrap(problem.Usage, err, "AWS_PROFILE names the profile %q, which ~/.aws/config does not have", profile.Profile)
+		return problem.Wrap(problem.Usage, err, "~/.aws/config has no profile %q: check AWS_PROFILE", profile.Profile)
 	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "refresh cached credentials"):
 		return convertCredentialError(context.Background(), err)
 	case errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
-		return problem.Wrap(problem.Unavailable, unwrapNetError(err), "%s cannot be reached: is there a network, and is AWS_ENDPOINT_URL, if set, right?", operationName(err))
+		return problem.Wrap(problem.Unavailable, unwrapNetError(err), "%s cannot be reached: check the network, and AWS_ENDPOINT_URL if it is set", operationName(err))
 	}
 	return problem.Wrap(problem.Internal, err, "%s failed", operationName(err))
 }
@@ -78,7 +78,7 @@ func convertAPIError(sdkErr error, apiErr smithy.APIError) error {
 	case isOneOf(deniedCodes):
 		return problem.Wrap(problem.Forbidden, err, "AWS denies these credentials %s: %s", operation, message)
 	case isOneOf(quotaCodes):
-		return problem.Wrap(problem.Unavailable, err, "a quota of this account is used up at %s: %s", operation, message)
+		return problem.Wrap(problem.Unavailable, err, "%s needs more than a quota of this account allows: %s", operation, message)
 	case isThrottled:
 		return problem.Wrap(problem.Unavailable, err, "AWS throttles %s: run the same command again in a minute", operation)
 	case isOneOf(missingCodes), strings.HasSuffix(code, "ValidationError") && strings.Contains(message, "does not exist"):

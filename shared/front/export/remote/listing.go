@@ -159,5 +159,5 @@ func fileError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "a temporary file for the names of streams")
+	return problem.Wrap(problem.Unavailable, err, "cannot use a temporary file for the names of streams")
 }

@@ -215,7 +215,7 @@ func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, in
 	defer cancel()
 	req, err := http.NewRequestWithContext(tryCtx, method, h.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return noRetry, problem.Wrap(problem.Usage, err, "no request can be made of %.200q", h.URL)
+		return noRetry, problem.Wrap(problem.Usage, err, "%.200q is not a URL", h.URL)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -235,7 +235,7 @@ func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, in
 		return h.parseRefusal(resp, b)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return noRetry, problem.Wrap(problem.Untrusted, err, "the host's export: a page that cannot be decoded")
+		return noRetry, problem.Wrap(problem.Untrusted, err, "the host's export contains a page that cannot be decoded")
 	}
 	return noRetry, nil
 }

@@ -33,7 +33,7 @@ var agentArgument = propertySchema(stringType, "the name or id of an agent that 
 var (
 	agentInfoSchema = string(outputSchema(
 		"agent", propertySchema(stringType, "the name to use as the argument agent"), "vacant_id", propertySchema(stringType, "its key, in hexadecimal"), "capability", propertySchema(stringType, "what it does"),
-		"state", propertySchema(stringType, "its state of life"), "price_micro_dollars", propertySchema(nonNegativeType, "the maximum cost of a call"), "score", `{"type":"number"}`,
+		"state", propertySchema(stringType, "its lifecycle state"), "price_micro_dollars", propertySchema(nonNegativeType, "the maximum cost of a call"), "score", `{"type":"number"}`,
 		"missing_words", propertySchema(stringListType, "words of the query that it lacks"), "tags", "{"+stringListType+"}", "skills", "{"+stringListType+"}", "summary", "{"+stringType+"}",
 		"url", propertySchema(stringType, "its address for A2A"), "mcp", propertySchema(stringType, "its own MCP server"),
 	))

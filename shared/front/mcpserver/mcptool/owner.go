@@ -98,7 +98,7 @@ func AddOwnerTools(s *sdk.Server, o OwnerTools) {
 		addStrictTool(s, &sdk.Tool{
 			Name: "vacant_spawn", Title: "Create a child", Annotations: withTitle(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: falsePointer(), OpenWorldHint: falsePointer()}, "Create a child"),
 			Description: "Creates a child of this vacant, like the vacant but with one additional rule of conduct (path D1). The same request again returns the same child.",
-			InputSchema: inputSchema("*policy_mutation", propertySchema(stringType, "the child's additional rule"), "child_name_hint", propertySchema(stringType, "the child's name; made from its parent's name and the rule if left out")),
+			InputSchema: inputSchema("*policy_mutation", propertySchema(stringType, "the child's additional rule"), "child_name_hint", propertySchema(stringType, "the child's name; if left out, it is derived from the parent's name and the rule")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in spawnArgs) (*sdk.CallToolResult, error) {
 			spawned, err := o.SpawnChild(ctx, in.Rule, in.Name)
 			return ownerResult(spawned, "", err)
@@ -110,7 +110,7 @@ func AddOwnerTools(s *sdk.Server, o OwnerTools) {
 			Name: "vacant_caller_review", Title: "Review an answer", Annotations: withTitle(sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: falsePointer(), OpenWorldHint: truePointer()}, "Review an answer"),
 			Description: "Signs a review of an answer that another vacant gave to the signer, and delivers it to that vacant's host. Each answer is reviewed once.",
 			InputSchema: inputSchema("*target_vacant_id_hex", propertySchema(stringType, "the id of the vacant that answered"), "*factual", propertySchema(ratingType, "whether the facts were right"),
-				"*logical", propertySchema(ratingType, "whether the reasoning was sound"), "*relevance", propertySchema(ratingType, "whether it answered the message"), "honesty", propertySchema(ratingType, "whether it said what it did not know"),
+				"*logical", propertySchema(ratingType, "whether the reasoning was sound"), "*relevance", propertySchema(ratingType, "whether it answered the message"), "honesty", propertySchema(ratingType, "whether it admitted what it did not know"),
 				"adoption", propertySchema(ratingType, "whether the answer was used"), "substrate", propertySchema(stringType, "default if left out; the host counts the review for the model that answered"),
 				"call_envelope_id_hex", propertySchema(stringType, "the hash of the request; the last answered call if left out"), "claim", propertySchema(stringType, "a public sentence")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in ReviewArgs) (*sdk.CallToolResult, error) {

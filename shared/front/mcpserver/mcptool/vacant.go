@@ -99,8 +99,8 @@ var (
 	answerSchema = outputSchema(
 		"agent", propertySchema(stringType, "the agent that was asked"),
 		"text", propertySchema(stringType, "the answer"), "context", propertySchema(stringType, "names the conversation"), "task", propertySchema(stringType, "the id of the task"),
-		"state", propertySchema(stringType, "of a task without an answer: submitted, working, input-required or canceled"),
-		"finish", propertySchema(stringType, "stop, or why the answer ends early"), "price", `{"description":"what the call cost, in micro-dollars; in a refusal the terms"}`,
+		"state", propertySchema(stringType, "the state of a task without an answer: submitted, working, input-required or canceled"),
+		"finish", propertySchema(stringType, "stop, or why the answer ends early"), "price", `{"description":"the cost of the call in micro-dollars, or in a refusal the price terms"}`,
 		"receipt", propertySchema(stringType, "the URL of the receipt"),
 	)
 )
@@ -174,7 +174,7 @@ func NewVacantServer(config ServerConfig, agent func(context.Context) Agent) *sd
 func filesSchema(mediaTypeList string) string {
 	mediaTypes, _ := json.Marshal(strings.Split(mediaTypeList, ",")) // strings always encode
 	// MCP has no type for files in arguments, so each file is an object.
-	return `{"type":"array","description":"files for the agent, 256 KiB at most with the message","items":` + string(inputSchema(
+	return `{"type":"array","description":"files for the agent; the message and its files may have at most 256 KiB together","items":` + string(inputSchema(
 		"name", propertySchema(stringType, "the file's name"), "*mime_type", `{"type":"string","enum":`+string(mediaTypes)+`}`, "*data", propertySchema(stringType, "the file in base64"))) + `}`
 }
 

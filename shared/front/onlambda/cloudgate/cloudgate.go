@@ -104,7 +104,7 @@ func (r *executionClient) startExecution(ctx context.Context, a *graduation.Atte
 		State graduation.RunState `json:"state"`
 	}{a.InitialState()})
 	if err != nil {
-		return problem.Wrap(problem.Internal, err, "the state of graduation %s", a.ID)
+		return problem.Wrap(problem.Internal, err, "cannot encode the state of graduation %s", a.ID)
 	}
 	_, err = r.client.StartExecution(ctx, &sfn.StartExecutionInput{
 		StateMachineArn: &r.stateMachineARN, Name: aws.String(a.ExecutionName()), Input: aws.String(string(input))})
@@ -112,7 +112,7 @@ func (r *executionClient) startExecution(ctx context.Context, a *graduation.Atte
 	if err == nil || errors.As(err, &alreadyExists) {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, shortError(err), "attempt %d of %s has begun and could not be run; send the same request again", a.Position, a.Child.Short())
+	return problem.Wrap(problem.Unavailable, shortError(err), "attempt %d of %s has begun but its execution could not be started; send the same request again", a.Position, a.Child.Short())
 }
 
 func shortError(err error) error {

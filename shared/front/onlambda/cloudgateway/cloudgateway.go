@@ -52,7 +52,7 @@ func withOwnURL(next http.Handler) http.Handler {
 func ownURL(ctx context.Context) (string, error) {
 	ownBaseURL, _ := ctx.Value(ownURLKey{}).(string)
 	if ownBaseURL == "" {
-		return "", problem.New(problem.Internal, "the context has no request from which to read the function's URL")
+		return "", problem.New(problem.Internal, "the context does not contain the function's URL")
 	}
 	return ownBaseURL, nil
 }

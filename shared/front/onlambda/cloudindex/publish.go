@@ -46,7 +46,7 @@ func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) 
 			return attrs, err
 		}
 	}
-	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers published first at each attempt")
+	return attrs, problem.Wrap(problem.Unavailable, err, "another indexer published first at each attempt")
 }
 
 func (p *publisher) tryPublish(ctx context.Context) (attrs []slog.Attr, err error) {

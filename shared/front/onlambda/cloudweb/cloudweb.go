@@ -55,7 +55,7 @@ func (s *stageAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := functions.Route(r.URL.Path).Function
 	url, ok := s.baseURLs[f.Name]
 	if !ok || r.Method != http.MethodGet {
-		httpapi.Fail(w, problem.New(problem.NotFound, "no page uses %s", httpapi.TruncatePath(r.URL.Path)))
+		httpapi.Fail(w, problem.New(problem.NotFound, "pages do not read the path %s", httpapi.TruncatePath(r.URL.Path)))
 		return
 	}
 	reply, err := s.fetch(r, url)

@@ -261,7 +261,7 @@ function checkLate(l) {
   if (l.has("reply_hash")) parseHash(text(l.get("reply_hash"), "reply_hash"));
   const reply = l.get("reply") ?? null;
   if (reply !== null) envelope(reply);
-  if ((fate === "answered") !== (reply !== null)) throw wrong("reply: expected the answer of an answered call, and of no other");
+  if ((fate === "answered") !== (reply !== null)) throw wrong("reply: expected an answer if and only if the fate is answered");
 }
 
 // ---- Histories -------------------------------------------------------------------------

@@ -96,15 +96,15 @@ func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.Pu
 	case u.Scheme != "https":
 		return problem.Invalid("url", "an https URL", u.Scheme)
 	case isThisMachine, reason != "": // host names are resolved and checked when a delivery connects
-		return problem.Invalid("url", "a public address", "another")
+		return problem.Invalid("url", "a public address", "a private address")
 	}
 	for field, text := range map[string]string{"token": c.Token, "authentication.scheme": c.Scheme, "authentication.credentials": c.Credentials} {
 		if len(text) > maxHeaderBytes || strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r > 0x7e }) {
-			return problem.Invalid(field, "at most 2048 printable ASCII characters", "others")
+			return problem.Invalid(field, "at most 2048 printable ASCII characters", "a longer text or other characters")
 		}
 	}
 	if strings.Contains(c.Scheme, " ") || c.Scheme == "" && c.Credentials != "" {
-		return problem.Invalid("authentication.scheme", "one word", "another")
+		return problem.Invalid("authentication.scheme", "one word", "none or several")
 	}
 	return p.Client.CheckPermission(ctx, outbound.VacantActor(vacant, outbound.Stranger), c.URL)
 }

@@ -141,7 +141,7 @@ func (e *Engine) chooseSlot(ctx context.Context, r Ref, docs []store.Doc, id str
 			return pushSlot{k, versions[k]}, nil
 		}
 	}
-	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d for a task", MaxPushConfigs), "one more")
+	return pushSlot{}, problem.Invalid("pushNotificationConfig", fmt.Sprintf("at most %d configurations for a task", MaxPushConfigs), "one more configuration")
 }
 
 func (e *Engine) newPushPut(ctx context.Context, h *head, slot pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
@@ -224,7 +224,7 @@ func (e *Engine) ListActivePushConfigs(ctx context.Context, cursor string) (push
 		}
 		parts, ok := PushDocs.Parts(d.Key)
 		if !ok {
-			return nil, "", problem.New(problem.Damaged, "%s is listed as a push configuration, but is not one", d.Key)
+			return nil, "", problem.New(problem.Damaged, "the index of push configurations contains %s, which is not a push configuration", d.Key)
 		}
 		r, err := ParseRef(parts[0])
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
+var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or it belongs to another caller")
 
 type NumberedEvent struct {
 	Number int

@@ -490,7 +490,7 @@ func (e *Engine) finalStatus(t *Task, d call.Decision, end *EndRequest, isClient
 	}
 	var limit *call.TimeLimit
 	if isClientWaiting && errors.As(d.Failure, &limit) && limit.IsWaitLimit {
-		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxTurnTime.Minutes())
+		text += fmt.Sprintf("; the limit is %.0f minutes for a stream or with returnImmediately", MaxTurnTime.Minutes())
 	}
 	s.Message = t.hostMessage(text)
 	return s

@@ -54,7 +54,7 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {
-			return "", "", problem.Wrap(problem.DeadlineExceeded, err, "concurrent calls to it were accepted first each time: %s", out.Problem.Text())
+			return "", "", problem.Wrap(problem.DeadlineExceeded, err, "other calls to it were accepted first in every attempt: %s", out.Problem.Text())
 		}
 		tip = chain.Tip{Seq: out.ExpectedSeq - 1, Hash: out.ChainTip, Floor: out.Floor}
 	}

@@ -241,7 +241,7 @@ func (c *Checker) fetchKeysURL(ctx context.Context, issuer *billing.Issuer) (str
 		err := c.fetchJSON(ctx, actorFor(issuer, location), location, &metadata)
 		switch {
 		case err == nil && metadata.Issuer != issuer.URL:
-			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", metadata.Issuer, location), fmt.Sprintf("%q", issuer.URL))
+			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, the issuer in %s", metadata.Issuer, location), fmt.Sprintf("%q", issuer.URL))
 		case err == nil && !strings.HasPrefix(metadata.Keys, "https://") && !isSameOrigin(issuer.URL, metadata.Keys):
 			err = problem.Invalid("issuer", "an https URL as jwks_uri in "+location, fmt.Sprintf("%.200q", metadata.Keys))
 		case err == nil:

@@ -127,7 +127,7 @@ func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 	}{
 		"as it is":        {sign(header, parsed.signedForms()[0]), true, ""},
 		"without empties": {sign(header, parsed.signedForms()[2]), true, ""},
-		"another card":    {sign(header, []byte(`{}`)), false, "it does not fit the card"},
+		"another card":    {sign(header, []byte(`{}`)), false, "it does not match the card"},
 		"another key":     {sign(strings.Replace(header, "k1", "k2", 1), parsed.signedForms()[0]), false, "its key is not in the key set"},
 		"another host":    {sign(strings.Replace(header, "x.example", "y.example", 1), parsed.signedForms()[0]), false, "its key is at another host than the card"},
 		"no algorithm":    {sign(strings.Replace(header, "ES256", "none", 1), parsed.signedForms()[0]), false, "algorithm"},

@@ -326,7 +326,7 @@ func (c *Card) checkSignature(s canon.Value, payloads [][]byte, fetchKeySet func
 			return result
 		}
 	}
-	result.Reason = "it does not fit the card"
+	result.Reason = "it does not match the card"
 	return result
 }
 

@@ -94,7 +94,7 @@ func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, er
 func doRequest(ctx context.Context, client *http.Client, r outbound.Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
+		return nil, problem.Wrap(problem.Usage, err, "%.80q cannot be requested", r.URL)
 	}
 	if r.Header != nil {
 		req.Header = r.Header.Clone()

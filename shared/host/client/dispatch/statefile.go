@@ -128,7 +128,7 @@ func (s *State) decodeMember(d *canon.Decoder, key string) (err error) {
 	case "format":
 		var n int64
 		if n, err = d.Int64(); err == nil && n != StateFormat {
-			err = problem.Invalid("format", fmt.Sprintf("%d, or a newer program", StateFormat), strconv.FormatInt(n, 10))
+			err = problem.Invalid("format", fmt.Sprintf("%d, the format of this program version", StateFormat), strconv.FormatInt(n, 10))
 		}
 	case "self":
 		s.Self, err = decodeID(d)
@@ -310,7 +310,7 @@ func decodeOutcome(d *canon.Decoder) (outcome CallOutcome, err error) {
 		return outcome, problem.Invalid("fate", "a fate", fmt.Sprintf("%.20q", string(outcome.Fate)))
 	}
 	if (outcome.Fate == Answered) != (outcome.Reply != nil) {
-		return outcome, problem.Invalid("reply", "the answer of an answered call, and of no other", string(outcome.Fate))
+		return outcome, problem.Invalid("reply", "an answer if and only if the fate is answered", string(outcome.Fate))
 	}
 	outcome.Request = *request
 	return outcome, nil

@@ -64,7 +64,7 @@ func (c *Client) postJSON(ctx context.Context, path string, query url.Values, bo
 	if body != nil {
 		var err error
 		if encoded, err = json.Marshal(body); err != nil {
-			return problem.Wrap(problem.Usage, err, "the request cannot be written")
+			return problem.Wrap(problem.Usage, err, "the request cannot be encoded")
 		}
 	}
 	b, err := c.fetch(ctx, http.MethodPost, path, query, encoded)

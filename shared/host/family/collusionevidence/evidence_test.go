@@ -131,7 +131,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	e := h.collect(child, parent.ID)
 	want := []shown{
 		{"", "echo", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Style: "0 responses of the last seven days can be read, want 50"}},
-		{"", "", false, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Substrate: "it answers by its children", gate.Style: "it answers in its children's words"}},
+		{"", "", false, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Substrate: "its children answer its calls", gate.Style: "it answers in its children's words"}},
 		{"", "", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: gone, gate.Substrate: gone, gate.Style: gone}},
 	}
 	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {

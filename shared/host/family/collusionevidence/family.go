@@ -17,7 +17,7 @@ import (
 const (
 	reasonUnknown       = "its substrate is not known"
 	reasonFormerUnknown = "the substrate of an earlier version is not known"
-	reasonComposite     = "it answers by its children"
+	reasonComposite     = "its children answer its calls"
 	reasonTooLarge      = "too large to read"
 )
 

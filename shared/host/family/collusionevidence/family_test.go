@@ -91,7 +91,7 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 				h.plans(child, third, h.spawn(child, "D2", "x", other), h.spawn(child, "D2", "z", other))
 			}, model, []string{"http:other.example", "http:third.example"}, []string{"http:model.example"}, "", false,
 		},
-		"no plan": {func(*fixture, identity.ID, identity.ID) {}, model, nil, []string{"http:model.example"}, "it answers by its children", false},
+		"no plan": {func(*fixture, identity.ID, identity.ID) {}, model, nil, []string{"http:model.example"}, "its children answer its calls", false},
 		"a parent that combines by the same": {
 			func(h *fixture, parent, child identity.ID) {
 				h.plans(child, "", h.spawn(child, "D2", "x", model))

@@ -59,7 +59,7 @@ func (c *Collector) readResponses(ctx context.Context, s *subject, o *gate.Obser
 	s.versions = r.versions
 	o.Responses = len(r.responses)
 	if o.Responses < gate.MinResponses {
-		o.MissingReasons[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
+		o.MissingReasons[gate.Style] = fmt.Sprintf("only %d responses of the last seven days can be read, expected at least %d", o.Responses, gate.MinResponses)
 		if r.isIncomplete {
 			o.MissingReasons[gate.Style] += ": the rest is " + reasonTooLarge
 		}

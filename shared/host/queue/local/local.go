@@ -87,7 +87,7 @@ func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, t
 	defer w.running.Wait()
 	for {
 		if err := w.startHandlers(ctx); err != nil && ctx.Err() == nil {
-			log.LogAttrs(ctx, slog.LevelError, "queue", slog.String("cause", err.Error()))
+			log.LogAttrs(ctx, slog.LevelError, "the queue cannot be read", slog.String("cause", err.Error()))
 			time.AfterFunc(retryDelay, q.wake)
 		}
 		select {

@@ -24,8 +24,8 @@ type Subject struct {
 // a synctest bubble.
 func RunContract(t *testing.T, runTest func(*testing.T, func(*testing.T)), newSubject func(*testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"WhatIsHandledIsDone": testHandledOnce, "ARefusedMessageComesAgain": testRetried, "ARefusedMessageIsDroppedInTheEnd": testDropped,
-		"ASlowMessageKeepsNoOtherWaiting": testSlowHandler, "TheEndWaitsForHandlers": testRunWaits,
+		"AHandledMessageIsDeleted": testHandledOnce, "ARefusedMessageIsRedelivered": testRetried, "ARefusedMessageIsEventuallyDropped": testDropped,
+		"ASlowMessageDoesNotDelayOthers": testSlowHandler, "RunWaitsForHandlers": testRunWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			runTest(t, func(t *testing.T) { test(t, newSubject(t)) })
@@ -135,7 +135,7 @@ func testDropped(t *testing.T, s Subject) {
 	n := len(got.snapshot())
 	time.Sleep(2 * s.RetryTime)
 	if countAfter := len(got.snapshot()); countAfter != n {
-		t.Errorf("handled %d times, and %d times after it was to be dropped", n, countAfter-n)
+		t.Errorf("handled %d times, and %d times after it should have been dropped", n, countAfter-n)
 	}
 }
 

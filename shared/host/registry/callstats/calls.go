@@ -169,7 +169,7 @@ func decode(b []byte) (Calls, error) {
 	d.readCounts(&c.counts)
 	d.readReferences(&c)
 	if d.invalid || len(d.rest) > 0 || c.firstHour == 0 {
-		return Calls{}, problem.New(problem.Damaged, "expected hourly counts and references, got %d other bytes", len(b))
+		return Calls{}, problem.New(problem.Damaged, "expected hourly counts and references, got %d invalid bytes", len(b))
 	}
 	return c, nil
 }

@@ -31,10 +31,10 @@ type Consistency struct {
 // CheckInclusion verifies that the event with the number seq in the tree of c has the given hash.
 func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
 	if seq == 0 {
-		return problem.New(problem.Untrusted, "event 0 is in no log")
+		return problem.New(problem.Untrusted, "event numbers start at 1, got 0")
 	}
 	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, seq-1, c.Size, hashLeaf(event), p, c.Root[:]); err != nil {
-		return problem.Wrap(problem.Untrusted, err, "event %d is not proved to be in the log of %d", seq, c.Size)
+		return problem.Wrap(problem.Untrusted, err, "the proof does not show that event %d is in the log of %d events", seq, c.Size)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func CheckConsistency(from, to Checkpoint, p Proof) error {
 		return nil
 	}
 	if err := proof.VerifyConsistency(rfc6962.DefaultHasher, from.Size, to.Size, p, from.Root[:], to.Root[:]); err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the log of %d is not proved to begin with the log of %d", to.Size, from.Size)
+		return problem.Wrap(problem.Untrusted, err, "the proof does not show that the log of %d events begins with the log of %d events", to.Size, from.Size)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (l *Log) readNewRows(ctx context.Context, h *head, n int) ([]store.Row, err
 	}
 	leaf, _, err := l.decodeRow(rows[0], h.size)
 	if err == nil && leaf != h.lastLeaf {
-		err = problem.New(problem.Damaged, "event %d is not the one that the log has sealed", h.size)
+		err = problem.New(problem.Damaged, "event %d differs from the event that the log has sealed", h.size)
 	}
 	return rows[1:], err
 }

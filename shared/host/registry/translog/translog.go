@@ -75,7 +75,7 @@ func New(c Config) (*Log, error) {
 	for _, key := range c.WitnessKeys {
 		v, err := parseWitnessKey(key)
 		if err != nil {
-			return nil, problem.Wrap(problem.Usage, err, "a witness's key is not readable: %.80q", key)
+			return nil, problem.Wrap(problem.Usage, err, "cannot parse the witness key %.80q", key)
 		}
 		l.witnessVerifiers[verifierID(v)] = v
 	}

@@ -26,7 +26,7 @@ type refusal struct {
 
 func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
 	newReadOnlyRefusal := func(format string, args ...any) *refusal {
-		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
+		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not declare readOnlyHint", "mode=" + string(definition.ReadWrite)}
 	}
 	switch {
 	case slices.ContainsFunc(a.DisallowedTools, func(entry string) bool { return matchesEntry(entry, name) }):

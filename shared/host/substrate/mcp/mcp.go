@@ -131,7 +131,7 @@ func openAndList(ctx, groupCtx context.Context, client *outbound.Client, actor o
 func fullToolName(server, tool string) string { return "mcp__" + server + "__" + tool }
 
 func tooManyTools(name string) call.OmittedTool {
-	return call.OmittedTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Remedy: "fewer tools at its mcp_servers"}
+	return call.OmittedTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Remedy: "fewer tools on the servers in mcp_servers"}
 }
 
 func unreadTools(server, reason string) call.OmittedTool {
@@ -244,7 +244,7 @@ func (r *failureRecorder) convertError(ctx context.Context, err error) error {
 	case r.statusErr != nil:
 		return r.statusErr
 	}
-	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
+	return problem.New(problem.SubstrateMisconfigured, "it does not follow the MCP protocol: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
 // readTools returns the tools of a server with their complete names. It leaves out tools with

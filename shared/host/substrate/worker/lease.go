@@ -116,7 +116,7 @@ func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waitingRequests[holder] >= MaxWaitingRequests {
-		return nil, problem.New(problem.TooManyRequests, "%d requests of this key wait for turns: expected at most %d; use one worker for several turns, or another key", d.waitingRequests[holder], MaxWaitingRequests)
+		return nil, problem.New(problem.TooManyRequests, "%d requests of this key are waiting for turns: expected at most %d; let one worker run several turns, or use another key", d.waitingRequests[holder], MaxWaitingRequests)
 	}
 	d.waitingRequests[holder]++
 	return func() {

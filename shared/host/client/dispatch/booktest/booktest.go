@@ -18,7 +18,7 @@ var self, firstTarget, secondTarget = identity.ID{1}, identity.ID{2}, identity.I
 func Run(t *testing.T, open func() dispatch.Book) {
 	c := contract{open}
 	t.Run("a pair without a state has an empty one", c.testEmpty)
-	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.testSave)
+	t.Run("a saved state is loaded by the next session of the pair, and by no other pair", c.testSave)
 	t.Run("a second session waits, and gives up with its context", c.testWaiting)
 	t.Run("sessions of one pair never overlap", c.testExclusion)
 }

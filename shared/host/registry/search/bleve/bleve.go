@@ -108,7 +108,7 @@ func (x *Index) checkFormat() error {
 		}
 		if n, err := s.DocCount(); err != nil || n > 0 || got != nil {
 			return problem.Wrap(problem.Damaged, errors.Join(ErrFormat, err),
-				"the search index is of format %q, this program's is %q", got, format)
+				"the search index has format %q, but this program uses format %q", got, format)
 		}
 		return x.scorch.SetInternal(formatKey, []byte(format))
 	})
@@ -191,7 +191,7 @@ func (x *Index) withSnapshot(fn func(*scorch.IndexSnapshot) error) error {
 		}
 		s, ok := r.(*scorch.IndexSnapshot)
 		if !ok || s == nil {
-			return unavailableError(fmt.Errorf("scorch gave a %T to read", r))
+			return unavailableError(fmt.Errorf("scorch returned a %T as its reader", r))
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		return recoverPanic(func() error { return fn(s) })

@@ -15,7 +15,7 @@ import (
 
 func (x *Index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
 	if q.Limit < 1 || q.Limit > search.MaxPage || len(q.Words) > search.MaxWords {
-		return nil, problem.New(problem.Malformed, "a query has 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
+		return nil, problem.New(problem.Malformed, "expected a limit of 1 to %d hits and at most %d words", search.MaxPage, search.MaxWords)
 	}
 	q = q.WithStems()
 	err = x.withSnapshot(func(s *scorch.IndexSnapshot) error {

@@ -43,7 +43,7 @@ func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
 func segmentSizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {
-		return nil, fmt.Errorf("scorch gave a %T to copy", r)
+		return nil, fmt.Errorf("scorch returned a %T as its copy reader", r)
 	}
 	fileSizes := make(map[string]int64)
 	for _, part := range s.Segments() {

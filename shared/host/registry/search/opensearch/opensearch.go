@@ -89,7 +89,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 		RetryBackoff: func(attempt int) time.Duration { return time.Duration(attempt) * 50 * time.Millisecond },
 	})
 	if err != nil {
-		return nil, problem.Wrap(problem.Internal, err, "the client of the search index")
+		return nil, problem.Wrap(problem.Internal, err, "the client of the search index cannot be created")
 	}
 	if err := x.createIfAbsent(ctx, cfg); err != nil {
 		return nil, errors.Join(err, x.Close())

@@ -93,7 +93,7 @@ func extract(t *tar.Reader, dir string, remaining int64) error {
 			continue
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
-			return damagedError(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
+			return damagedError(fmt.Errorf("the archive contains %q of unsupported type %q", h.Name, h.Typeflag))
 		}
 		if remaining -= h.Size; remaining < 0 {
 			return damagedError(fmt.Errorf("the archive's file %q has %d bytes, more than the rest of the archive", h.Name, h.Size))

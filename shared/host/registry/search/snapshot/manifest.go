@@ -59,7 +59,7 @@ func parseManifest(text []byte) (Manifest, error) {
 		return m, fmt.Errorf("sha256 %q is not 32 bytes of hex", m.SHA256)
 	}
 	if m.Size < 1 || m.Size > blob.MaxSize || m.Entries < 0 {
-		return m, fmt.Errorf("size %d or entries %d is impossible", m.Size, m.Entries)
+		return m, fmt.Errorf("size %d or entry count %d is out of range", m.Size, m.Entries)
 	}
 	return m, nil
 }
