@@ -32,7 +32,7 @@ func Check(ctx context.Context, s settings.Settings, region, account string, ope
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	current, isDeployed, err := readDeployed(ctx, s.Stage, region, account, open)
+	current, isDeployed, err := readDeployedSettings(ctx, s.Stage, region, account, open)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the settings of the deployed stage %s cannot be read: %w\n"+
@@ -48,7 +48,7 @@ func Check(ctx context.Context, s settings.Settings, region, account string, ope
 	return checkUnchanged(s, current)
 }
 
-func readDeployed(ctx context.Context, stage, region, account string, open cloud.OpenFunc) (map[string]string, bool, error) {
+func readDeployedSettings(ctx context.Context, stage, region, account string, open cloud.OpenFunc) (map[string]string, bool, error) {
 	const profileHint = "a profile must be named by AWS_PROFILE, because the CDK does not pass --profile to its app"
 	// These credentials may differ from the credentials of the CDK.
 	client, err := open(ctx, region)

@@ -154,11 +154,11 @@ func hasDuration(attrs []slog.Attr) bool {
 	return false
 }
 
-func metricAttrs(u *Usage, summary requestSummary, writes float64, hasMS, publishUnits bool, timestamp time.Time) []slog.Attr {
+func metricAttrs(u *Usage, summary requestSummary, writes float64, isDurationLogged, publishUnits bool, timestamp time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
 	attrs := []slog.Attr{slog.Int("calls", summary.requests)}
-	if !hasMS {
-		attrs = append(attrs, slog.Float64("ms", u.Milliseconds()))
+	if !isDurationLogged {
+		attrs = append(attrs, slog.Float64("ms", u.ElapsedMilliseconds()))
 	}
 	addUnit := func(name string, v slog.Value) {
 		attrs = append(attrs, slog.Attr{Key: name, Value: v})

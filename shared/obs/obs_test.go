@@ -280,7 +280,7 @@ func TestWithoutAUsageNothingIsCounted(t *testing.T) {
 	u := obs.UsageOf(context.Background())
 	u.CountKMSRequest()
 	u.EndRequest(u.BeginRequest(), 1, 1)
-	if got := fmt.Sprint(u.Counts(), u.TraceID(), u.Milliseconds(), u.HasLoggedCounts()); got != "{0 0 0 0}0 false" {
+	if got := fmt.Sprint(u.Counts(), u.TraceID(), u.ElapsedMilliseconds(), u.HasLoggedCounts()); got != "{0 0 0 0}0 false" {
 		t.Errorf("a nil Usage says %s", got)
 	}
 }

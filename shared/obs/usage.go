@@ -140,7 +140,7 @@ func (u *Usage) TraceID() string {
 	return u.invocation.TraceID
 }
 
-func (u *Usage) Milliseconds() float64 {
+func (u *Usage) ElapsedMilliseconds() float64 {
 	if u == nil {
 		return 0
 	}

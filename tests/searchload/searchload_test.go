@@ -169,7 +169,7 @@ func (w *town) register(b *testing.B, i int) {
 	p := registrytest.NewPublication(b, k, registrytest.Draft{Text: e.Capability, SignedAt: time.Now().Add(-time.Hour), BeforeSign: func(p *registry.Publication) {
 		p.Family = &e.ClaimedFamily
 		for _, text := range e.DeclaredCapabilities {
-			if len(text) <= registry.MaxDeclaredItem {
+			if len(text) <= registry.MaxDeclaredItemBytes {
 				p.DeclaredCapabilities = append(p.DeclaredCapabilities, text)
 			}
 		}

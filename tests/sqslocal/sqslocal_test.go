@@ -162,18 +162,18 @@ func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 1000 {
-		want := min(queue.FullRetryDelay+time.Duration(n)*queue.FullRetryInterval, call.MaxQueued+queue.FullRetryDelay)
+		want := min(queue.FullRetryDelay+time.Duration(n)*queue.FullRetryInterval, call.MaxQueueDuration+queue.FullRetryDelay)
 		if again := handle(now, task.ErrFull); again != want {
 			t.Fatalf("message %d is hidden for %v, want %v", n, again, want)
 		}
 	}
-	if again := handle(now.Add(-call.MaxQueued/2), task.ErrFull); again != call.MaxQueued/2+queue.FullRetryDelay {
+	if again := handle(now.Add(-call.MaxQueueDuration/2), task.ErrFull); again != call.MaxQueueDuration/2+queue.FullRetryDelay {
 		t.Errorf("an old message is hidden for %v", again)
 	}
 	if again := handle(now, task.ErrFullForAccount); again != queue.FullRetryDelay {
 		t.Errorf("the message of an account is hidden for %v", again)
 	}
-	now = now.Add(call.MaxQueued + queue.FullRetryInterval)
+	now = now.Add(call.MaxQueueDuration + queue.FullRetryInterval)
 	if again := handle(now, task.ErrFull); again != queue.FullRetryDelay {
 		t.Errorf("once the others have failed, a message is hidden for %v", again)
 	}

@@ -47,8 +47,8 @@ type Config struct {
 // Bridge serves one client.
 type Bridge struct {
 	Config
-	conn        *acp.Connection
-	activeCount atomic.Int32
+	conn           *acp.Connection
+	activeRequests atomic.Int32
 
 	mu       sync.Mutex
 	sessions map[string]*session
@@ -77,7 +77,7 @@ func (i *input) Read(p []byte) (n int, err error) {
 	// The last message may not be counted yet, so the bridge must be idle in two successive checks.
 	for idle, deadline := 0, time.Now().Add(drainTimeout); idle < 2 && time.Now().Before(deadline); idle++ {
 		time.Sleep(drainPause)
-		if i.bridge.activeCount.Load() > 0 {
+		if i.bridge.activeRequests.Load() > 0 {
 			idle = -1
 		}
 	}
@@ -150,8 +150,8 @@ var methods = map[string]method{
 }
 
 func (b *Bridge) handle(ctx context.Context, name string, params json.RawMessage) (any, *acp.RequestError) {
-	b.activeCount.Add(1)
-	defer b.activeCount.Add(-1)
+	b.activeRequests.Add(1)
+	defer b.activeRequests.Add(-1)
 	m, ok := methods[name]
 	if !ok {
 		return nil, acp.NewMethodNotFound(name)

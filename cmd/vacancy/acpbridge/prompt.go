@@ -85,8 +85,8 @@ func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelR
 	if s.turn != nil {
 		return nil, Message{}, busyError(s.id)
 	}
-	s.promptCount++
-	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.promptCount, rand.Text()[:10]), Context: s.contextID, QuestionTask: s.waitingTask, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
+	s.lastPromptNumber++
+	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.lastPromptNumber, rand.Text()[:10]), Context: s.contextID, QuestionTask: s.waitingTask, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
 	t := &turn{cancelRun: cancelRun, toolCallIDs: map[string]acp.ToolCallId{}}
 	if m.QuestionTask != "" {
 		t.sentStepCount = s.sentStepCount

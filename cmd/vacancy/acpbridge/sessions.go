@@ -25,17 +25,17 @@ type session struct {
 	id, cwd string
 	log     *sessionlog.Log
 
-	mu             sync.Mutex
-	turn           *turn // nil if no prompt is running
-	promptCount    int
-	contextID      string // "" until the agent's host creates it
-	pendingHistory string // sent with the next message
-	waitingTask    string // task that waits for the next message, or ""
-	sentStepCount  int    // steps of waitingTask
-	mode, model    string // settings of dispatched tasks
-	servers        []task.Server
-	pendingNotice  string // sent before the next answer
-	lastAnswer     *task.Message
+	mu               sync.Mutex
+	turn             *turn // nil if no prompt is running
+	lastPromptNumber int
+	contextID        string // "" until the agent's host creates it
+	pendingHistory   string // sent with the next message
+	waitingTask      string // task that waits for the next message, or ""
+	sentStepCount    int    // steps of waitingTask
+	mode, model      string // settings of dispatched tasks
+	servers          []task.Server
+	pendingNotice    string // sent before the next answer
+	lastAnswer       *task.Message
 }
 
 // newSessionID returns a new session id. Its prefix is a hash of cwd, by which listSessions finds
@@ -143,7 +143,7 @@ func (b *Bridge) reopenSession(ctx context.Context, id, cwd string) (*session, [
 	defer s.mu.Unlock()
 	for i := range tasks {
 		_, n := parseOrigin(&tasks[i])
-		s.promptCount = max(s.promptCount, n)
+		s.lastPromptNumber = max(s.lastPromptNumber, n)
 	}
 	if n := len(tasks); n > 0 && s.turn == nil {
 		last := &tasks[n-1]
@@ -176,7 +176,7 @@ func (b *Bridge) loadSession(ctx context.Context, q *acp.LoadSessionRequest) (r 
 	if len(tasks) > 0 {
 		_, firstPrompt = parseOrigin(&tasks[0])
 	}
-	if firstPrompt > 1 || len(tasks) == 0 && s.promptCount > 0 {
+	if firstPrompt > 1 || len(tasks) == 0 && s.lastPromptNumber > 0 {
 		transcript = slices.Insert(transcript, 0, transcriptEntry{task.Agent, "(The earlier texts of this session have expired.)\n"})
 	}
 	for _, e := range transcript {

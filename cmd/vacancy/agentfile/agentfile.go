@@ -155,7 +155,7 @@ func splitFrontMatter(doc []byte) (front, body []byte, err error) {
 
 // settingParsers maps each setting of a front matter to the function that parses it. If the
 // function is nil, the value becomes the member of definition.Agent that has the same name.
-var settingParsers = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
+var settingParsers = map[string]func(r *reader, a jsonObject, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
 	"effort": (*reader).parseEffort, "output_format": (*reader).parseOutputFormat, "memory": (*reader).parseOnOff, "ask": (*reader).parseOnOff,
@@ -171,14 +171,14 @@ var settingParsers = map[string]func(r *reader, a members, key string, value jso
 	"omit":        (*reader).parseList,
 }
 
-type members map[string]json.RawMessage
+type jsonObject map[string]json.RawMessage
 
 func (r *reader) parseSettings(doc json.RawMessage, override string) (a definition.Agent, err error) {
-	var front members
+	var front jsonObject
 	if err := json.Unmarshal(doc, &front); err != nil {
 		return a, problem.New(problem.Usage, "expected settings such as model: NAME before the text")
 	}
-	agent := members{}
+	agent := jsonObject{}
 	names := make([]string, 0, len(front))
 	for key := range front {
 		names = append(names, key)
@@ -240,7 +240,7 @@ var programSettings = []string{
 }
 
 // setProvider sets the provider of the program's models, and removes a model of another provider.
-func (r *reader) setProvider(m members) {
+func (r *reader) setProvider(m jsonObject) {
 	provider, prefix := substrate.KindAnthropic, "claude-"
 	switch r.program {
 	case Gemini:
@@ -258,7 +258,7 @@ func (r *reader) setProvider(m members) {
 
 // chooseTier sets or removes an agent's tier, which selects one of the provider's models. A model
 // or base_url in the file overrides the tier.
-func (m members) chooseTier() error {
+func (m jsonObject) chooseTier() error {
 	provider := ""
 	_ = json.Unmarshal(m["provider"], &provider)
 	hasTiers := substrate.ProviderHost(provider) != ""
@@ -273,7 +273,7 @@ func (m members) chooseTier() error {
 	return nil
 }
 
-func (r *reader) parseTier(a members, key string, value json.RawMessage) error {
+func (r *reader) parseTier(a jsonObject, key string, value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "HIGH, MEDIUM or LOW", Got: fmt.Sprintf("%.40s", value)}
@@ -287,7 +287,7 @@ func (r *reader) parseTier(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) dropUnusedBudgets(m members) {
+func (r *reader) dropUnusedBudgets(m jsonObject) {
 	var a definition.Agent
 	b, err := json.Marshal(m)
 	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.HasCost("") {
@@ -301,7 +301,7 @@ func (r *reader) dropUnusedBudgets(m members) {
 	}
 }
 
-func (m members) setSubstrate(override string) error {
+func (m jsonObject) setSubstrate(override string) error {
 	spec, err := substrate.Parse(override)
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (m members) setSubstrate(override string) error {
 	return nil
 }
 
-func (m members) set(key string, value any) {
+func (m jsonObject) set(key string, value any) {
 	b, err := json.Marshal(value)
 	if err != nil {
 		panic(err)
@@ -348,12 +348,12 @@ func (r *reader) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
+func (r *reader) warnUnused(_ jsonObject, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because no provider of this host supports it", key)
 	return nil
 }
 
-func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage) error {
+func (r *reader) parseApprovalMode(_ jsonObject, key string, value json.RawMessage) error {
 	if r.program == "" {
 		return r.warnUnused(nil, key, value)
 	}
@@ -365,12 +365,12 @@ func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage)
 }
 
 // warnName warns about a name in the front matter, which files for other programs contain.
-func (r *reader) warnName(_ members, key string, _ json.RawMessage) error {
+func (r *reader) warnName(_ jsonObject, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because the name of the file is the name of the agent", key)
 	return nil
 }
 
-func (r *reader) parseBudget(a members, key string, value json.RawMessage) error {
+func (r *reader) parseBudget(a jsonObject, key string, value json.RawMessage) error {
 	m, err := money.Parse(strings.Trim(string(value), `"`))
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars with at most six decimals", Got: fmt.Sprintf("%.40s", value)}
@@ -380,7 +380,7 @@ func (r *reader) parseBudget(a members, key string, value json.RawMessage) error
 }
 
 // parsePrice parses dollars per million tokens, in the form IN/OUT, IN/OUT/CACHED or 0.
-func (r *reader) parsePrice(a members, key string, value json.RawMessage) error {
+func (r *reader) parsePrice(a jsonObject, key string, value json.RawMessage) error {
 	parts := strings.Split(strings.Trim(string(value), `"`), "/")
 	if len(parts) == 1 && parts[0] == "0" {
 		parts = []string{"0", "0"}
@@ -401,7 +401,7 @@ func (r *reader) parsePrice(a members, key string, value json.RawMessage) error 
 	return nil
 }
 
-func (r *reader) parseEffort(a members, key string, value json.RawMessage) error {
+func (r *reader) parseEffort(a jsonObject, key string, value json.RawMessage) error {
 	if string(value) == `"max"` {
 		r.warn("effort: high is used, because the providers of this host do not support max")
 		value = json.RawMessage(`"high"`)
@@ -410,7 +410,7 @@ func (r *reader) parseEffort(a members, key string, value json.RawMessage) error
 	return nil
 }
 
-func (r *reader) parseOutputFormat(a members, key string, value json.RawMessage) error {
+func (r *reader) parseOutputFormat(a jsonObject, key string, value json.RawMessage) error {
 	if string(value) == `"stream-json"` {
 		r.warn("output_format: not used, because stream-json applies to commands and not to answers")
 		return nil
@@ -419,7 +419,7 @@ func (r *reader) parseOutputFormat(a members, key string, value json.RawMessage)
 	return nil
 }
 
-func (r *reader) parseOnOff(a members, key string, value json.RawMessage) error {
+func (r *reader) parseOnOff(a jsonObject, key string, value json.RawMessage) error {
 	switch string(value) {
 	case `"on"`, "true": // the YAML parser treats on and off as strings
 		a[key] = json.RawMessage("true")
@@ -430,7 +430,7 @@ func (r *reader) parseOnOff(a members, key string, value json.RawMessage) error 
 	return nil
 }
 
-func (r *reader) parseList(a members, key string, value json.RawMessage) error {
+func (r *reader) parseList(a jsonObject, key string, value json.RawMessage) error {
 	items, err := parseItems(key, value)
 	if err == nil && len(items) > 0 {
 		a.set(key, items)
@@ -439,7 +439,7 @@ func (r *reader) parseList(a members, key string, value json.RawMessage) error {
 }
 
 // parseInput parses media types. It drops "text", because every agent reads the text of messages.
-func (r *reader) parseInput(a members, key string, value json.RawMessage) error {
+func (r *reader) parseInput(a jsonObject, key string, value json.RawMessage) error {
 	mediaTypes, err := parseItems(key, value)
 	for i := range mediaTypes {
 		mediaTypes[i] = strings.ToLower(mediaTypes[i])
@@ -451,7 +451,7 @@ func (r *reader) parseInput(a members, key string, value json.RawMessage) error 
 }
 
 // parseTools parses tools and allowed_tools, which have the same meaning.
-func (r *reader) parseTools(a members, key string, value json.RawMessage) error {
+func (r *reader) parseTools(a jsonObject, key string, value json.RawMessage) error {
 	tools, err := parseItems(key, value)
 	if err != nil {
 		return err
@@ -473,8 +473,8 @@ func (r *reader) parseTools(a members, key string, value json.RawMessage) error 
 }
 
 // parseServers parses MCP servers by name. A server is a URL, or an object with a URL.
-func (r *reader) parseServers(a members, key string, value json.RawMessage) error {
-	var byName members
+func (r *reader) parseServers(a jsonObject, key string, value json.RawMessage) error {
+	var byName jsonObject
 	if json.Unmarshal(value, &byName) != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "servers by name, as NAME: URL", Got: fmt.Sprintf("%.40s", value)}
 	}
@@ -482,7 +482,7 @@ func (r *reader) parseServers(a members, key string, value json.RawMessage) erro
 	for name, rawServer := range byName {
 		s := definition.Server{Name: name}
 		if json.Unmarshal(rawServer, &s.URL) != nil {
-			var object members
+			var object jsonObject
 			_ = json.Unmarshal(rawServer, &object)
 			for member := range object {
 				if member != "url" && member != "type" && member != "required" {
@@ -506,7 +506,7 @@ func (r *reader) parseServers(a members, key string, value json.RawMessage) erro
 	return nil
 }
 
-func (r *reader) parseFolders(a members, key string, value json.RawMessage) error {
+func (r *reader) parseFolders(a jsonObject, key string, value json.RawMessage) error {
 	folders, err := parseItems(key, value)
 	var usable []string
 	for _, folder := range folders {
@@ -674,7 +674,7 @@ func readText(root *os.Root, name string) ([]byte, error) {
 // ApplySettings changes an agent in JSON by settings of the form KEY=VALUE, and returns its next
 // version. An empty value resets a setting to its default.
 func ApplySettings(agent []byte, settings []string) ([]byte, error) {
-	m := members{}
+	m := jsonObject{}
 	if err := json.Unmarshal(agent, &m); err != nil {
 		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is not an agent")
 	}

@@ -64,13 +64,13 @@ func SplitWorkerInstances(instances int) (tasks, pushes int) {
 func maxThinkInstances(message int) int { return max(1, message-2) }
 
 func listShares() []share {
-	list := []share{{callsShare, 1, 41}}
+	shares := []share{{callsShare, 1, 41}}
 	for _, f := range functions.All() {
 		if f.MinInstances > 0 {
-			list = append(list, share{f.Name, f.MinInstances, f.CostShare})
+			shares = append(shares, share{f.Name, f.MinInstances, f.CostShare})
 		}
 	}
-	return list
+	return shares
 }
 
 // tableLimits contains the units per second for each call per second. It assumes that few calls are

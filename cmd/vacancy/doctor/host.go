@@ -107,16 +107,16 @@ func (f Facts) checkSealingKey() Check {
 // checkTamperDetector checks that the tamper detector runs. Otherwise missing reports do not show
 // that the rows are intact.
 func (f Facts) checkTamperDetector() Check {
-	w, fix := f.TamperSource, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deployCommand())
+	source, fix := f.TamperSource, fmt.Sprintf("aws lambda list-event-source-mappings --function-name %s    # then: %s", stage.FullName(f.Stage, "tamper"), f.deployCommand())
 	switch {
-	case w.Err != nil:
-		return failUnread(w.Err)
-	case w.Absent:
+	case source.Err != nil:
+		return failUnread(source.Err)
+	case source.Absent:
 		return fail(fix, "no stream starts the tamper detector: changed rows are not seen")
-	case w.State != "Enabled":
-		return fail(fix, "the stream of rows does not start the tamper detector: it is %s", w.State)
-	case strings.HasPrefix(w.LastResult, "PROBLEM"):
-		return fail(fix, "the tamper detector got no rows the last time: %s", w.LastResult)
+	case source.State != "Enabled":
+		return fail(fix, "the stream of rows does not start the tamper detector: it is %s", source.State)
+	case strings.HasPrefix(source.LastResult, "PROBLEM"):
+		return fail(fix, "the tamper detector got no rows the last time: %s", source.LastResult)
 	}
 	return pass("the stream of rows starts the tamper detector")
 }

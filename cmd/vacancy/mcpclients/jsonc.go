@@ -227,18 +227,18 @@ func (c *Client) checkDecodedChange(before, after map[string]any, e Entry) error
 
 func membersToMap(members []member) map[string]any {
 	m := map[string]any{}
-	for _, f := range members {
-		switch v := f.value.(type) {
+	for _, entryMember := range members {
+		switch v := entryMember.value.(type) {
 		case bool, string:
-			m[f.name] = v
+			m[entryMember.name] = v
 		case []string:
 			list := []any{}
 			for _, s := range v {
 				list = append(list, s)
 			}
-			m[f.name] = list
+			m[entryMember.name] = list
 		case []member:
-			m[f.name] = membersToMap(v)
+			m[entryMember.name] = membersToMap(v)
 		}
 	}
 	return m

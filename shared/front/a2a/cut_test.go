@@ -598,7 +598,7 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	if err := workers.Tasks.RunQueued(t.Context(), message); !errors.Is(err, task.ErrFullForAccount) {
 		t.Fatalf("RunQueued() = %v, want no room for the account", err)
 	}
-	c.skip.Add(int64(call.MaxQueued + time.Second))
+	c.skip.Add(int64(call.MaxQueueDuration + time.Second))
 	must(c.t, workers.Tasks.RunQueued(t.Context(), message))
 	c.wantBalance("acme", money.Dollar)
 	if got, err := workers.Tasks.Get(t.Context(), r); err != nil || got.Status.State != task.Failed {

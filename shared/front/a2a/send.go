@@ -30,11 +30,11 @@ func (a *api) sendMessage(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	isStream, isBare := r.op == a2awire.Stream, r.Options.IsAnsweredWithoutTask(&sendReq.Message)
+	isStream, isMessageOnly := r.op == a2awire.Stream, r.Options.IsAnsweredWithoutTask(&sendReq.Message)
 	var t task.Task
 	var ref task.Ref
 	switch {
-	case isStream && isBare:
+	case isStream && isMessageOnly:
 		t, err = a.Tasks.Run(r.Context(), *turn)
 	case isStream:
 		var done <-chan struct{}
@@ -43,7 +43,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 			// function may not run code after its handler has returned.
 			defer func() { <-done }()
 		}
-	case sendReq.ReturnImmediately && !isBare:
+	case sendReq.ReturnImmediately && !isMessageOnly:
 		t, err = a.Tasks.Enqueue(r.Context(), *turn)
 	default:
 		t, err = r.Run(r.Context(), turn, plain.WaitOptions{})
@@ -65,7 +65,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	if isStream && !isBare {
+	if isStream && !isMessageOnly {
 		s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID}, historyLength: sendReq.HistoryLength})
 		if !turn.Continue {
 			return s.Follow(ref, 0, a.Tasks.FollowTurn)
@@ -79,7 +79,7 @@ func (a *api) sendMessage(r *request, params []byte) error {
 		return s.Follow(ref, last, a.Tasks.FollowTurn)
 	}
 	r.Line.CutReason = t.Status.CutReason()
-	if !isBare || !isStream && t.Status.Message == nil {
+	if !isMessageOnly || !isStream && t.Status.Message == nil {
 		a.writeResult(r, a2awire.EncodeSendResult(r.dialect, r.viewTask(&t, sendReq.HistoryLength)))
 		return nil
 	}

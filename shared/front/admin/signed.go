@@ -62,7 +62,7 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 		if err != nil {
 			return err
 		}
-		isGone := func(ctx context.Context, requestedName string) (bool, error) {
+		isMissing := func(ctx context.Context, requestedName string) (bool, error) {
 			name, err := childName(req.ParentID, requestedName)
 			if err != nil {
 				return false, err
@@ -73,7 +73,7 @@ func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 			}
 			return child.IsDeleted(), err
 		}
-		if err := requests.Accept(r.Context(), &req, isGone); err != nil {
+		if err := requests.Accept(r.Context(), &req, isMissing); err != nil {
 			return err
 		}
 		spawned, err := d.createChild(r.Context(), vacants.SpawnSpec{
@@ -112,8 +112,8 @@ func childName(parent identity.ID, requestedName string) (string, error) {
 		return "", err
 	}
 	name := requestedName + "-" + parent.Short()
-	if len(name) > registry.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d characters, because the host appends -%s", registry.MaxName-len(name)+len(requestedName), parent.Short()), strconv.Itoa(len(requestedName)))
+	if len(name) > registry.MaxNameBytes {
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d characters, because the host appends -%s", registry.MaxNameBytes-len(name)+len(requestedName), parent.Short()), strconv.Itoa(len(requestedName)))
 	}
 	return name, nil
 }

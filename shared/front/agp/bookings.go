@@ -223,13 +223,13 @@ func (d *api) listBookings(ctx context.Context, in BookingsRequest) (page Bookin
 		if err != nil {
 			return page, err
 		}
-		allowed := p.isOperator || p.vacant != nil && *p.vacant == v.ID
+		isAllowed := p.isOperator || p.vacant != nil && *p.vacant == v.ID
 		if p.key != nil {
-			if allowed, err = d.ownsVenue(ctx, p.key, v.ID); err != nil {
+			if isAllowed, err = d.ownsVenue(ctx, p.key, v.ID); err != nil {
 				return page, err
 			}
 		}
-		if !allowed {
+		if !isAllowed {
 			return page, problem.New(problem.NotFound, "you have no venue %.80q", ref)
 		}
 		if items, page.Next, err = d.Bookings.ListVenueBookings(ctx, v.ID, in.Cursor, maxPageSize); err != nil {

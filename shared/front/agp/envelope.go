@@ -184,8 +184,8 @@ func parseText(raw json.RawMessage, into *string, maxBytes int, required bool, p
 		invalid := invalidValue("a string", "string_type", path...)
 		return &invalid
 	}
-	control := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
-	if len(s) > maxBytes || required && s == "" || control {
+	hasControl := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
+	if len(s) > maxBytes || required && s == "" || hasControl {
 		minBytes := 0
 		if required {
 			minBytes = 1

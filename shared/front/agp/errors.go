@@ -109,7 +109,7 @@ func sendError(w http.ResponseWriter, requestID string, err error) error {
 	if invalidErr != nil {
 		err = problem.Wrap(problem.InvalidMember, err, "%s", invalidErr.Error())
 	}
-	return httpapi.Rendered{Err: err}
+	return httpapi.SentError{Err: err}
 }
 
 func setRateLimitHeaders(w http.ResponseWriter, allowance billing.Allowance) {

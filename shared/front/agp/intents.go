@@ -124,8 +124,8 @@ func (c *envelopeRequest) searchVenues(ctx context.Context) (any, error) {
 	r.MaxPrice = (*int64)(f.parseAmount("max_price_usd"))
 	party := f.parseNumber("party_size", 0, 1, listing.MaxCapacity)
 	f.parseStart()
-	if len(r.Query) > search.MaxQuery {
-		f.addError("query", fmt.Sprintf("at most %d bytes", search.MaxQuery), "string_too_long")
+	if len(r.Query) > search.MaxQueryBytes {
+		f.addError("query", fmt.Sprintf("at most %d bytes", search.MaxQueryBytes), "string_too_long")
 	}
 	if len(f.errs) > 0 {
 		return nil, f.errs
@@ -200,8 +200,8 @@ func (c *envelopeRequest) findVenues(ctx context.Context, r search.Request, maxV
 	g.SetLimit(16)
 	for i := range list {
 		g.Go(func() error {
-			live, err := c.Bookings.IsReachable(ctx, list[i].ID)
-			list[i].IsLive = list[i].IsLive && live
+			isReachable, err := c.Bookings.IsReachable(ctx, list[i].ID)
+			list[i].IsLive = list[i].IsLive && isReachable
 			return err
 		})
 	}

@@ -58,11 +58,11 @@ func matchesSecret(hashes [][sha256.Size]byte, given []string) bool {
 	if len(given) != 1 {
 		return false
 	}
-	sum, found := sha256.Sum256([]byte(given[0])), 0
+	sum, matches := sha256.Sum256([]byte(given[0])), 0
 	for i := range hashes {
-		found |= subtle.ConstantTimeCompare(hashes[i][:], sum[:])
+		matches |= subtle.ConstantTimeCompare(hashes[i][:], sum[:])
 	}
-	return found == 1
+	return matches == 1
 }
 
 func parseViewerAddr(s string) (netip.Addr, bool) {

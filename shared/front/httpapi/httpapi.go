@@ -27,12 +27,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Rendered is an error for which a handler has already sent a response.
-type Rendered struct{ Err error }
+// SentError is an error for which a handler has already sent a response.
+type SentError struct{ Err error }
 
-func (r Rendered) Error() string { return r.Err.Error() }
+func (r SentError) Error() string { return r.Err.Error() }
 
-func (r Rendered) Unwrap() error { return r.Err }
+func (r SentError) Unwrap() error { return r.Err }
 
 // Handler serves a request, or returns an error that has not been sent.
 type Handler func(http.ResponseWriter, *http.Request) error
@@ -134,7 +134,7 @@ func (a API) route(m Methods) http.HandlerFunc {
 			start = a.Now()
 		}
 		err := serve(m, allowed, w, r)
-		if err != nil && !errors.As(err, new(Rendered)) {
+		if err != nil && !errors.As(err, new(SentError)) {
 			Fail(w, err)
 		}
 		a.logRequest(r, start, err)

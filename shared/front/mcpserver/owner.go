@@ -98,7 +98,7 @@ func (d *api) spawnChild(ctx context.Context, rule, name string) (any, error) {
 	r := requestOf(ctx)
 	if name == "" { // a repeated request gets the same name
 		suffix := "-" + identity.Sum([]byte(rule)).String()[:8]
-		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(suffix))] + suffix
+		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxNameBytes-len(suffix))] + suffix
 	}
 	child, err := d.Owners.Spawn(ctx, r.Request, r.Vacant.ID, rule, name)
 	return child, r.recordError(err)

@@ -341,11 +341,11 @@ func (d *api) logLine(r *http.Request, operation string, startTime time.Time, st
 	level := slog.LevelInfo
 	if p != nil {
 		verdict = p.Kind.String()
-		failed := p.Kind.Outcome() == problem.Failed
-		if failed {
+		isFailure := p.Kind.Outcome() == problem.Failed
+		if isFailure {
 			level = slog.LevelError
 		}
-		if failed || p.Kind == problem.BudgetSpent { // operators need the cause
+		if isFailure || p.Kind == problem.BudgetSpent { // operators need the cause
 			attrs = append(attrs, slog.String("cause", p.Error()))
 		}
 	}

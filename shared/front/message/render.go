@@ -86,8 +86,8 @@ func sendOutcome(w http.ResponseWriter, o *call.Outcome, body []byte) {
 		// Encoding integers, strings and times cannot fail.
 		terms, _ := json.Marshal(o.Price)
 		m.addRaw("price", terms)
-		payWays, _ := json.Marshal(o.PaymentOptions)
-		m.addRaw("pay", payWays)
+		paymentOptions, _ := json.Marshal(o.PaymentOptions)
+		m.addRaw("pay", paymentOptions)
 	}
 	if o.CutReason != "" {
 		m.addString("cut", string(o.CutReason))

@@ -300,7 +300,7 @@ func NewHandlerRoute(s Spec, h httpapi.Handler) Route {
 }
 
 func addChallenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
-	if err != nil && !errors.As(err, new(httpapi.Rendered)) {
+	if err != nil && !errors.As(err, new(httpapi.SentError)) {
 		httpapi.Challenge(w, r, err, string(a.Key.Scope))
 	}
 	return err

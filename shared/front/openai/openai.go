@@ -286,7 +286,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 	for attempt := 1; ; attempt++ {
 		id := ""
 		if key == "" {
-			c.recent = task.NewRecentTurns(r.Vacant.ID, sender, req.BodyHash)
+			c.recentTurns = task.NewRecentTurns(r.Vacant.ID, sender, req.BodyHash)
 		}
 		switch {
 		case key != "":
@@ -297,9 +297,9 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 				id = task.MessageTaskID(r.Vacant.ID, owner, guestKey.ID().String())
 			}
 		case isRetry:
-			id, err = d.Tasks.FindRepeat(r.Context(), c.recent)
+			id, err = d.Tasks.FindRepeat(r.Context(), c.recentTurns)
 		case wasLost:
-			id, err = d.Tasks.ClaimUndelivered(r.Context(), c.recent, r.Vacant.ID, owner)
+			id, err = d.Tasks.ClaimUndelivered(r.Context(), c.recentTurns, r.Vacant.ID, owner)
 		}
 		c.isRepeat = id != ""
 		if err == nil && id == "" {
@@ -317,7 +317,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		})
 		turn := &task.Turn{
 			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, IsFirstCall: true, ReportedMessages: earlierMessages, Idempotent: c.isRepeat, NewMessageError: contentErr,
-			Recent: c.recent, StoresAtEnd: !req.WantsStream,
+			Recent: c.recentTurns, StoresAtEnd: !req.WantsStream,
 		}
 		if owner != call.GuestOwner {
 			turn.ListOwner = owner
@@ -341,7 +341,7 @@ func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *co
 		if err == nil {
 			return c, done, nil
 		}
-		d.Tasks.ReleaseUndelivered(c.recent, id)
+		d.Tasks.ReleaseUndelivered(c.recentTurns, id)
 		switch p := problem.AsError(err); {
 		case errors.Is(err, task.ErrUndelivered):
 			wasLost = true
@@ -378,7 +378,7 @@ type completion struct {
 	finalStatus *task.Status
 	endedTurn   *task.EndedTurn // nil unless this process ran the turn
 
-	recent *task.RecentTurns // nil if the request has a key
+	recentTurns *task.RecentTurns // nil if the request has a key
 	// delivered is true if the end of the answer, or its failure, was sent to the client.
 	delivered bool
 }
@@ -388,7 +388,7 @@ const recordTimeout = 5 * time.Second
 // recordDelivery records an answer that its client did not receive, so that the next equal request
 // gets the answer.
 func (c *completion) recordDelivery() {
-	if c.recent == nil {
+	if c.recentTurns == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.exchange.Context()), recordTimeout)
@@ -396,14 +396,14 @@ func (c *completion) recordDelivery() {
 	var err error
 	switch {
 	case !c.delivered:
-		err = c.api.Tasks.RecordUndelivered(ctx, c.recent, c.ref.ID)
+		err = c.api.Tasks.RecordUndelivered(ctx, c.recentTurns, c.ref.ID)
 	case c.isRepeat:
-		err = c.api.Tasks.RecordDelivery(ctx, c.recent, c.ref.ID)
+		err = c.api.Tasks.RecordDelivery(ctx, c.recentTurns, c.ref.ID)
 	}
 	if err != nil {
 		c.api.Log.LogAttrs(ctx, slog.LevelWarn, "a lost answer is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
 	}
-	c.api.Tasks.ReleaseUndelivered(c.recent, c.ref.ID)
+	c.api.Tasks.ReleaseUndelivered(c.recentTurns, c.ref.ID)
 }
 
 func (c *completion) applyEvent(e *task.Event) error {

@@ -50,7 +50,7 @@ func (c *Caller) Run(ctx context.Context, turn *task.Turn, opts WaitOptions) (t 
 		if opts.OnAccept != nil {
 			opts.OnAccept(ref.ID)
 		}
-		t, err = c.followTask(ctx, ref, cmp.Or(opts.Timeout, c.service.MaxWait, call.MaxQueued+call.MaxCallTimeout+call.GracePeriod), opts.OnPiece)
+		t, err = c.followTask(ctx, ref, cmp.Or(opts.Timeout, c.service.MaxWait, call.MaxQueueDuration+call.MaxCallTimeout+call.GracePeriod), opts.OnPiece)
 		return err
 	}
 	if opts.OnPiece != nil {

@@ -64,8 +64,8 @@ var (
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
 func (p *Protocol) Matches(r *http.Request) bool {
-	_, path, isBelow := message.SplitPath(r.URL.Path)
-	return p.HasPath(path, isBelow)
+	_, path, isVacantPath := message.SplitPath(r.URL.Path)
+	return p.HasPath(path, isVacantPath)
 }
 
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -207,7 +207,7 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target ide
 		if err := httpapi.SendJSON(w, p.Kind.Forms().HTTPStatus, refusal); err != nil {
 			return err
 		}
-		return httpapi.Rendered{Err: err}
+		return httpapi.SentError{Err: err}
 	})
 }
 

@@ -128,17 +128,17 @@ func (h *Server) openA2A(t task.Config, maxWait time.Duration) *A2A {
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
-	var issuers func(context.Context, *vacants.Record) ([]string, error)
+	var issuersOf func(context.Context, *vacants.Record) ([]string, error)
 	if resourceConfig := h.resourceConfig(); resourceConfig != nil {
-		issuers = resourceConfig.IssuerURLs
+		issuersOf = resourceConfig.IssuerURLs
 	}
-	maxSubscription, limits := time.Duration(0), localModels
+	maxSubscription, limits := time.Duration(0), localModelLimits
 	if t.Notices != nil {
-		maxSubscription, limits = maxQueuedFollow, queuedModels
+		maxSubscription, limits = maxQueuedFollow, queuedModelLimits
 	}
 	a := &A2A{Tasks: tasks, Push: pusher, taskQueue: t.Queue, Server: h, models: &modelList{server: h, limits: limits, lock: make(chan struct{}, 1)}}
 	a.Plain = plain.New(plain.Config{
-		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, MaxWait: maxWait,
+		Tasks: tasks, Identify: identify, Issuers: issuersOf, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, MaxWait: maxWait,
 	})
 	a.Team = h.openTeam(tasks, t.Notices == nil)
 	a.A2AServer = a2a.New(a2a.Config{
@@ -157,7 +157,7 @@ func (a *A2A) Run(ctx context.Context) {
 	pushDone := make(chan struct{})
 	go func() { defer close(pushDone); a.Push.Run(ctx) }()
 	defer func() { <-pushDone }()
-	shares := func(message string, sender task.Sender) []task.Share {
+	sharesOf := func(message string, sender task.Sender) []task.Share {
 		if booking.IsMessage(message) {
 			return []task.Share{{Key: "bookings", Max: localBookings}}
 		}
@@ -169,7 +169,7 @@ func (a *A2A) Run(ctx context.Context) {
 		isStranger := !sender.IsAccount() && !a.Server.config.OwnMachine
 		return append(taskShares, task.Shares(ref, sender, isStranger, localTurns)...)
 	}
-	a.localQueue.Run(ctx, a.Server.config.Log, shares, a.HandleMessage)
+	a.localQueue.Run(ctx, a.Server.config.Log, sharesOf, a.HandleMessage)
 	a.Tasks.Wait()
 }
 

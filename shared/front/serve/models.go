@@ -16,9 +16,9 @@ type modelList struct {
 	server *Server
 	limits modelLimits
 	// lock is a channel instead of a mutex, so that a canceled request can stop waiting.
-	lock    chan struct{}
-	records []vacants.Record
-	expires time.Time
+	lock      chan struct{}
+	records   []vacants.Record
+	expiresAt time.Time
 }
 
 type modelLimits struct {
@@ -27,10 +27,10 @@ type modelLimits struct {
 }
 
 var (
-	localModels = modelLimits{10, 5 * time.Second}
+	localModelLimits = modelLimits{10, 5 * time.Second}
 	// On AWS, each vacant costs two read units, and an instance has only a few per second
 	// (VACANCY_READS).
-	queuedModels = modelLimits{1, 5 * time.Minute}
+	queuedModelLimits = modelLimits{1, 5 * time.Minute}
 )
 
 // list returns the models by name. Concurrent requests share one read.
@@ -42,7 +42,7 @@ func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.
 		return nil, store.AsProblem(ctx.Err())
 	}
 	now := m.server.config.Now
-	if find == nil || now().Before(m.expires) {
+	if find == nil || now().Before(m.expiresAt) {
 		return m.records, nil
 	}
 	request := search.Request{Limit: search.MaxLimit}
@@ -69,6 +69,6 @@ func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.
 	}
 	slices.SortFunc(records, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
 	// A read may take longer than the cache time, so the cache time starts after the read.
-	m.records, m.expires = records, now().Add(m.limits.cacheTime)
+	m.records, m.expiresAt = records, now().Add(m.limits.cacheTime)
 	return records, nil
 }

@@ -41,14 +41,14 @@ const (
 const KeyEnv = "VACANCY_KEY"
 
 func HandoutForCard(host, name string, c *agents.Card) Handout {
-	use := KeyNotNeeded
+	keyUse := KeyNotNeeded
 	switch {
 	case !c.AcceptsGuests:
-		use = KeyRequired
+		keyUse = KeyRequired
 	case c.Price > 0:
-		use = KeyOptional
+		keyUse = KeyOptional
 	}
-	return NewHandout(host, name, c.VacantID, use, c.RequiresSignature)
+	return NewHandout(host, name, c.VacantID, keyUse, c.RequiresSignature)
 }
 
 // The answer may lack a final newline, so curl prints one.
@@ -56,8 +56,8 @@ const curlPrefix = `curl -w '\n' `
 
 func CurlCommand(url string) string { return curlPrefix + "-d hi " + ShellWord(url) }
 
-func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
-	h := Handout{name: id.String(), keyUse: use}
+func NewHandout(host, name string, id identity.ID, keyUse KeyUse, signedOnly bool) Handout {
+	h := Handout{name: id.String(), keyUse: keyUse}
 	if registry.CheckNewName(name) == nil { // an older name may be a word that is now reserved
 		h.name = name
 	}
@@ -66,7 +66,7 @@ func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) 
 		return h
 	}
 	authHeader := ""
-	if use == KeyRequired {
+	if keyUse == KeyRequired {
 		authHeader = `-H "Authorization: Bearer $` + KeyEnv + `" `
 	}
 	h.Curl = curlPrefix + authHeader + "-d hi " + ShellWord(h.TextURL())

@@ -96,7 +96,7 @@ func (h *Host) writeBackup(ctx context.Context, dst io.Writer, dataPath string) 
 		return err
 	}
 	w := tar.NewWriter(dst)
-	add := func(name string, size int64, from io.Reader) error {
+	addFile := func(name string, size int64, from io.Reader) error {
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
@@ -112,16 +112,16 @@ func (h *Host) writeBackup(ctx context.Context, dst io.Writer, dataPath string) 
 		{SealFile, int64(len(key)), bytes.NewReader(key)},
 		{DataFile, info.Size(), f},
 	} {
-		if err := add(part.name, part.size, part.from); err != nil {
+		if err := addFile(part.name, part.size, part.from); err != nil {
 			return err
 		}
 	}
 	// The blobs are listed after the data file was copied, so the list includes every blob to which
 	// the copy refers.
-	if err := h.writeBlobs(ctx, add); err != nil {
+	if err := h.writeBlobs(ctx, addFile); err != nil {
 		return err
 	}
-	if err := add(endFile, 0, bytes.NewReader(nil)); err != nil {
+	if err := addFile(endFile, 0, bytes.NewReader(nil)); err != nil {
 		return err
 	}
 	return w.Close()

@@ -99,11 +99,11 @@ func InspectData(dir string) (DataInfo, error) {
 
 func parseDataInfo(info bolt.Info) (DataInfo, error) {
 	d := DataInfo{DataVersion: DataVersion{Format: info.Format}, Interrupted: info.UpgradeFrom > 0, Size: info.Size}
-	if info.About == nil {
+	if info.VersionData == nil {
 		return d, nil
 	}
 	d.Last = &upgrade.Version{}
-	if err := json.Unmarshal(info.About, d.Last); err != nil {
+	if err := json.Unmarshal(info.VersionData, d.Last); err != nil {
 		return d, problem.Wrap(problem.Damaged, err, "the data file is damaged: its version is not readable")
 	}
 	d.Documents = d.Last.Version
@@ -139,9 +139,9 @@ func (u *upgrader) open(vault custody.Vault) (*bolt.Store, error) {
 	return file, nil
 }
 
-func (u *upgrader) reportProgress(t UpgradeProgress) {
+func (u *upgrader) reportProgress(progress UpgradeProgress) {
 	if u.config.OnUpgrade != nil {
-		u.config.OnUpgrade(t)
+		u.config.OnUpgrade(progress)
 	}
 }
 

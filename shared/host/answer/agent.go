@@ -139,7 +139,7 @@ func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.C
 		if err != nil {
 			return ctx, loop.Offer{}, nil, err
 		}
-		offer.Join(more)
+		offer.AddAll(more)
 	}
 	if d := task.DispatchOf(ctx, vacant); d != nil && len(d.Servers) > 0 && t.resources.Servers != nil {
 		var servers []definition.Server
@@ -153,7 +153,7 @@ func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.C
 		}
 		closeFirst := closeTools
 		closeTools = func() { closeFirst(); closeTaskServers() }
-		offer.Join(more)
+		offer.AddAll(more)
 	}
 	if call.IsOwnTaskWork(ctx) {
 		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)

@@ -161,19 +161,19 @@ func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *
 		return nil, false, err
 	}
 	applyTaskLimits(ctx, r, &def)
-	modelAgent, err := a.openAgentVersion(r, r.AgentVersion, &def)
+	openedAgent, err := a.openAgentVersion(r, r.AgentVersion, &def)
 	if err != nil {
 		return nil, false, err
 	}
-	modelAgent.calls = calls
+	openedAgent.calls = calls
 	for _, idText := range def.Vacants {
 		id, err := identity.ParseID(idText)
 		if err != nil {
 			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s lists an invalid vacant id", r.ID.Short())
 		}
-		modelAgent.askableVacants = append(modelAgent.askableVacants, id)
+		openedAgent.askableVacants = append(openedAgent.askableVacants, id)
 	}
-	return modelAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
+	return openedAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
 }
 
 // readOnlyKey is the context key of a bool that reports whether a read-only agent makes the calls.

@@ -107,12 +107,12 @@ func (v thinkService) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[s
 		}
 		return s.Infer(ctx, t.Request), nil
 	}
-	modelAgent, err := v.openRequestedAgent(ctx, &r, t.Agent.Version)
+	openedAgent, err := v.openRequestedAgent(ctx, &r, t.Agent.Version)
 	if err != nil {
 		return nil, err
 	}
-	t.Request.Chooser = modelAgent.chooser
-	c := modelAgent.config
+	t.Request.Chooser = openedAgent.chooser
+	c := openedAgent.config
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
 	}
@@ -123,7 +123,7 @@ func (v thinkService) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[s
 		}
 		c.Agent.Budget = &budget
 	}
-	if err := modelAgent.prepareModel(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
+	if err := openedAgent.prepareModel(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
 		return nil, err
 	}
 	if limit := c.Agent.TimeLimit(); limit > 0 {
@@ -152,8 +152,8 @@ func (v thinkService) openRequestedAgent(ctx context.Context, r *vacants.Record,
 		return nil, asSubstrateError("the agent", err)
 	}
 	applyTaskLimits(ctx, r, &def)
-	modelAgent, err := v.openAgentVersion(r, version, &def)
-	return modelAgent, asSubstrateError("the agent", err)
+	openedAgent, err := v.openAgentVersion(r, version, &def)
+	return openedAgent, asSubstrateError("the agent", err)
 }
 
 func asSubstrateError(place string, err error) error {
@@ -202,15 +202,15 @@ func (v thinkService) openMCPTools(ctx context.Context, agentVersion think.Agent
 	if err != nil {
 		return offer, nil, err
 	}
-	modelAgent, err := v.openRequestedAgent(ctx, &r, agentVersion.Version)
+	openedAgent, err := v.openRequestedAgent(ctx, &r, agentVersion.Version)
 	if err != nil {
 		return offer, nil, err
 	}
-	servers := slices.DeleteFunc(slices.Clone(modelAgent.config.Agent.MCPServers), func(s definition.Server) bool {
+	servers := slices.DeleteFunc(slices.Clone(openedAgent.config.Agent.MCPServers), func(s definition.Server) bool {
 		return name != "" && !strings.HasPrefix(name, loop.SanitizeName("mcp__"+s.Name+"__"))
 	})
 	if v.resources.Servers == nil {
 		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process cannot reach MCP servers")
 	}
-	return v.resources.Servers(ctx, r.ID, modelAgent.chooser, servers)
+	return v.resources.Servers(ctx, r.ID, openedAgent.chooser, servers)
 }

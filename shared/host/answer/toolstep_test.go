@@ -10,7 +10,7 @@ import (
 
 // The beginning and the end of each call of a tool are reported, whatever the log of the agent keeps.
 func TestCallsOfToolsAreReported(t *testing.T) {
-	long := `{"text":"` + strings.Repeat("so ", call.MaxToolArguments) + `"}`
+	long := `{"text":"` + strings.Repeat("so ", call.MaxToolArgumentBytes) + `"}`
 	c := using(t, "call: look {\"for\":\"api_key: abcdefgh\"}\ncall: write "+long+"\n---\ntext: done", "")
 	steps := map[string][]call.ToolStep{}
 	sink := func(p call.Progress) {
@@ -31,7 +31,7 @@ func TestCallsOfToolsAreReported(t *testing.T) {
 	if got := steps["look"][0].Arguments; got != `{"for":"api_key: [redacted]"}` {
 		t.Errorf("arguments = %s", got)
 	}
-	if got := steps["write"][0].Arguments; len(got) != call.MaxToolArguments || !strings.HasPrefix(long, got) {
-		t.Errorf("arguments of %d bytes, want the first %d", len(got), call.MaxToolArguments)
+	if got := steps["write"][0].Arguments; len(got) != call.MaxToolArgumentBytes || !strings.HasPrefix(long, got) {
+		t.Errorf("arguments of %d bytes, want the first %d", len(got), call.MaxToolArgumentBytes)
 	}
 }

@@ -274,11 +274,11 @@ func (b *Billing) changeAccount(ctx context.Context, id string, decide func(cont
 	}
 }
 
-const maxNote = 512
+const maxNoteBytes = 512
 
 func checkNote(note string) error {
-	if len(note) > maxNote {
-		return problem.Invalid("note", fmt.Sprintf("at most %d bytes", maxNote), strconv.Itoa(len(note)))
+	if len(note) > maxNoteBytes {
+		return problem.Invalid("note", fmt.Sprintf("at most %d bytes", maxNoteBytes), strconv.Itoa(len(note)))
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ type cachedValue[V any] struct {
 	expires time.Time
 }
 
-const maxCached = 4096
+const maxCacheEntries = 4096
 
 // getOrRead does not cache a value if this process has changed any value since the read started.
 func (c *cache[K, V]) getOrRead(k K, now time.Time, read func() (V, error)) (V, error) {
@@ -104,7 +104,7 @@ func (c *cache[K, V]) getOrRead(k K, now time.Time, read func() (V, error)) (V, 
 	if err != nil || changes != c.changes {
 		return v, err
 	}
-	if len(c.m) >= maxCached || c.m == nil {
+	if len(c.m) >= maxCacheEntries || c.m == nil {
 		c.m = map[K]cachedValue[V]{}
 	}
 	c.m[k] = cachedValue[V]{v, now.Add(cmp.Or(c.lifetime, defaultCacheTime))}
@@ -135,7 +135,7 @@ func (c *fullCounterCache) isFull(day string, add store.Add) bool {
 func (c *fullCounterCache) recordFull(day string, add store.Add) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.day != day || len(c.m) >= maxCached {
+	if c.day != day || len(c.m) >= maxCacheEntries {
 		c.day, c.m = day, map[store.Key]int64{}
 	}
 	c.m[add.Key] = add.Max

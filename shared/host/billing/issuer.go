@@ -47,12 +47,12 @@ type IssuerOptions struct {
 }
 
 const (
-	maxIssuers    = 256
-	maxIssuerURL  = 512
-	maxAudiences  = 16
-	maxRequired   = 16
-	maxClaimName  = 128
-	maxClaimValue = 512
+	maxIssuers         = 256
+	maxIssuerURLBytes  = 512
+	maxAudiences       = 16
+	maxRequired        = 16
+	maxClaimNameBytes  = 128
+	maxClaimValueBytes = 512
 )
 
 // TokenScopes excludes scopes that need a revocable key.
@@ -69,8 +69,8 @@ func (o *IssuerOptions) check() error {
 		return problem.Invalid("audiences", fmt.Sprintf("at most %d", maxAudiences), fmt.Sprint(len(o.Audiences)))
 	}
 	for i, a := range o.Audiences {
-		if a == "" || len(a) > maxIssuerURL || canon.CheckSignedText("audience", a) != nil {
-			return problem.Invalid(fmt.Sprintf("audiences[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxIssuerURL), fmt.Sprintf("%.80q", a))
+		if a == "" || len(a) > maxIssuerURLBytes || canon.CheckSignedText("audience", a) != nil {
+			return problem.Invalid(fmt.Sprintf("audiences[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxIssuerURLBytes), fmt.Sprintf("%.80q", a))
 		}
 	}
 	for _, bound := range []struct {
@@ -93,8 +93,8 @@ func (o *IssuerOptions) check() error {
 		if err := checkClaimName("require", claim); err != nil {
 			return err
 		}
-		if v := o.RequiredClaims[claim]; v == "" || len(v) > maxClaimValue {
-			return problem.Invalid("require."+claim, fmt.Sprintf("a value of 1 to %d bytes", maxClaimValue), fmt.Sprintf("%d", len(v)))
+		if v := o.RequiredClaims[claim]; v == "" || len(v) > maxClaimValueBytes {
+			return problem.Invalid("require."+claim, fmt.Sprintf("a value of 1 to %d bytes", maxClaimValueBytes), fmt.Sprintf("%d", len(v)))
 		}
 	}
 	if len(o.Scopes) == 0 {
@@ -117,8 +117,8 @@ func (o *IssuerOptions) check() error {
 }
 
 func checkClaimName(field, name string) error {
-	if name == "" || len(name) > maxClaimName || canon.CheckSignedText("claim", name) != nil {
-		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaimName), fmt.Sprintf("%.80q", name))
+	if name == "" || len(name) > maxClaimNameBytes || canon.CheckSignedText("claim", name) != nil {
+		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaimNameBytes), fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func CheckIssuerURL(s string) error {
 	const want = "an https URL without query and fragment, spelled like iss in the tokens"
 	u, err := outbound.ParseURL(s)
 	switch {
-	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURL, canon.CheckSignedText("issuer", s) != nil:
+	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURLBytes, canon.CheckSignedText("issuer", s) != nil:
 		return problem.Invalid("issuer", want, fmt.Sprintf("%.80q", s))
 	case u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()):
 		return problem.Invalid("issuer", want+"; http is allowed only for this machine", fmt.Sprintf("%.80q", s))

@@ -34,11 +34,11 @@ const (
 	testInfix = "_test_"
 )
 
-const maxPrefix = 12
+const maxPrefixLength = 12
 
 func CheckKeyPrefix(word string) error {
-	if word == "" || len(word) > maxPrefix || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-		return problem.Invalid("the prefix of keys", fmt.Sprintf("1 to %d characters of a-z and 0-9", maxPrefix), fmt.Sprintf("%.40q", word))
+	if word == "" || len(word) > maxPrefixLength || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return problem.Invalid("the prefix of keys", fmt.Sprintf("1 to %d characters of a-z and 0-9", maxPrefixLength), fmt.Sprintf("%.40q", word))
 	}
 	return nil
 }
@@ -107,16 +107,16 @@ type KeyOptions struct {
 }
 
 const (
-	maxAgents    = 32
-	maxAgentName = 256
-	maxName      = 64
+	maxAgents         = 32
+	maxAgentNameBytes = 256
+	maxNameLength     = 64
 )
 
 func (o *KeyOptions) check(now time.Time) error {
 	// A list of keys must show exactly where a name ends.
 	isUnprintable := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
-	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, isUnprintable) || strings.TrimSpace(o.Name) != o.Name {
-		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", o.Name))
+	if utf8.RuneCountInString(o.Name) > maxNameLength || strings.ContainsFunc(o.Name, isUnprintable) || strings.TrimSpace(o.Name) != o.Name {
+		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxNameLength), fmt.Sprintf("%.80q", o.Name))
 	}
 	if err := checkAmount("cap", o.DailyCap); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (o *KeyOptions) check(now time.Time) error {
 		return problem.Invalid("expires", "a time in the future", o.Expires.Format(time.RFC3339))
 	}
 	for i, a := range o.AgentIDs {
-		if a == "" || len(a) > maxAgentName || canon.CheckSignedText("agent", a) != nil {
-			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgentName), fmt.Sprintf("%.80q", a))
+		if a == "" || len(a) > maxAgentNameBytes || canon.CheckSignedText("agent", a) != nil {
+			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgentNameBytes), fmt.Sprintf("%.80q", a))
 		}
 	}
 	return nil

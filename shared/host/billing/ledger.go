@@ -422,20 +422,20 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 
 func (*Billing) CanSettleLate(*call.RequestRow) bool { return false }
 
-func (*Billing) ListPaymentOptions(p *price.Price, refusal error) (ways []json.RawMessage) {
+func (*Billing) ListPaymentOptions(p *price.Price, refusal error) (options []json.RawMessage) {
 	if errors.Is(refusal, errBalanceTooLow) {
-		ways = append(ways, json.RawMessage(`{"way":"credit","path":"`+CheckoutPath+`","of":"the account, by its tenant, or by the operator"}`))
+		options = append(options, json.RawMessage(`{"way":"credit","path":"`+CheckoutPath+`","of":"the account, by its tenant, or by the operator"}`))
 	}
-	ways = append(ways,
+	options = append(options,
 		json.RawMessage(`{"way":"key","header":"`+keyHeader+`","of":"an account of this host; for A2A"}`),
 		json.RawMessage(`{"way":"link","path":"`+linksPath+`","of":"the caller's id to an account, by a signed claim"}`))
 	if p.FreePerSigner > 0 {
-		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.FreePerSigner)))
+		options = append(options, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.FreePerSigner)))
 	}
 	if p.FreePerAddress > 0 {
-		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for an address"}`, p.FreePerAddress)))
+		options = append(options, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for an address"}`, p.FreePerAddress)))
 	}
-	return ways
+	return options
 }
 
 func (b *Billing) PriceVersion(ctx context.Context, vacant identity.ID, version uint64) (price.Price, error) {

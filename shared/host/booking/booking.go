@@ -222,12 +222,12 @@ func slotKey(venue identity.ID, starts time.Time) store.Key {
 func Stream(id string) (store.Stream, error) {
 	raw, err := identity.ParseHex(id)
 	if err != nil || len(raw) != identity.Size {
-		return "", notFound()
+		return "", notFoundError()
 	}
 	return store.StreamOf(KindBooking, identity.ID(raw)), nil
 }
 
-func notFound() error { return problem.New(problem.NotFound, "no such booking") }
+func notFoundError() error { return problem.New(problem.NotFound, "no such booking") }
 
 func DecodeRow(row store.Row) (Row, error) {
 	r, err := rowCodec.Decode(store.Doc{Data: row.Data})
@@ -246,7 +246,7 @@ func (s *Service) Get(ctx context.Context, id string) (Booking, error) {
 		return Booking{}, store.AsProblem(err)
 	}
 	if d.Version == 0 {
-		return Booking{}, notFound()
+		return Booking{}, notFoundError()
 	}
 	return b.Booking, nil
 }

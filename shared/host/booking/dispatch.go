@@ -182,7 +182,7 @@ const (
 	decideLater  = "later"
 )
 
-const maxResult = 128 << 10
+const maxResultBytes = 128 << 10
 
 // parseDecision treats an answer that is not a decision as the result of an accepted booking.
 func parseDecision(text string) venueDecision {
@@ -191,7 +191,7 @@ func parseDecision(text string) venueDecision {
 	if err := d.Decode(&decision); err == nil && !d.More() {
 		switch decision.Decision {
 		case decideAccept, decideReject, decideLater:
-			if bytes.Equal(decision.Result, []byte("null")) || len(decision.Result) > maxResult {
+			if bytes.Equal(decision.Result, []byte("null")) || len(decision.Result) > maxResultBytes {
 				decision.Result = nil
 			}
 			decision.Reason = truncate(decision.Reason)
@@ -202,7 +202,7 @@ func parseDecision(text string) venueDecision {
 		return venueDecision{Decision: decideAccept}
 	}
 	b, err := json.Marshal(text)
-	if err != nil || len(b) > maxResult {
+	if err != nil || len(b) > maxResultBytes {
 		b = nil
 	}
 	return venueDecision{Decision: decideAccept, Result: b}

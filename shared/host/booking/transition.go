@@ -62,7 +62,7 @@ func (s *Service) changeBooking(ctx context.Context, id string, decide func(b *B
 			return err
 		}
 		if d.Version == 0 {
-			return notFound()
+			return notFoundError()
 		}
 		b = current.Booking
 		next, err := decide(&current.Booking)

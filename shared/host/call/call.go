@@ -205,22 +205,22 @@ func (o Outcome) withFloor(floor time.Time, v *Vacant) Outcome {
 }
 
 type request struct {
-	pair           Pair
-	env            *envelope.Envelope
-	hash           identity.Hash
-	needsSigner    bool
-	reporter       *reporter
-	opts           Options
-	mayNeedPayment bool
-	isReset        bool
-	maxQueueTime   time.Duration
-	isHandedOff    bool // whether Resume will run the call
-	behaviourEnd   time.Time
-	cutReason      CutReason
-	tools          []RecordedToolCall
-	root           *request // nil for the root of a walk
-	callingRequest *request
-	walk           walk
+	pair              Pair
+	env               *envelope.Envelope
+	hash              identity.Hash
+	needsSigner       bool
+	reporter          *reporter
+	opts              Options
+	mayNeedPayment    bool
+	isReset           bool
+	maxQueueTime      time.Duration
+	isHandedOff       bool // whether Resume will run the call
+	behaviourDeadline time.Time
+	cutReason         CutReason
+	tools             []RecordedToolCall
+	root              *request // nil for the root of a walk
+	callingRequest    *request
+	walk              walk
 	facts
 	arrival time.Time // zero if this request does not run the call
 	out     Outcome

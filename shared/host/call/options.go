@@ -103,12 +103,12 @@ type AcceptedCall struct {
 	tip     ResponseRow
 }
 
-const MaxQueued = 15 * time.Minute
+const MaxQueueDuration = 15 * time.Minute
 
 func (h *Host) AcceptForResume(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	a, out := h.acceptRequest(ctx, route, &request{env: e, opts: o, maxQueueTime: MaxQueued})
+	a, out := h.acceptRequest(ctx, route, &request{env: e, opts: o, maxQueueTime: MaxQueueDuration})
 	if a == nil {
 		return out
 	}
@@ -154,7 +154,7 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 		return r.out.withProblem(h.damagedError(pair.Requests(), err))
 	}
 	r.env = &e
-	r.behaviourEnd = row.Due.Add(-GracePeriod)
+	r.behaviourDeadline = row.Due.Add(-GracePeriod)
 	d, tip, err := h.findDecidingRow(ctx, pair, &row)
 	switch {
 	case err != nil:

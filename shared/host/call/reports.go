@@ -501,7 +501,7 @@ type ProvisionalEvent struct {
 	Detail     any  // for example a ToolStep
 }
 
-const MaxToolArguments = 4 << 10
+const MaxToolArgumentBytes = 4 << 10
 
 type ToolStep struct {
 	ID   string `json:"id"`

@@ -283,8 +283,8 @@ func (h *Host) currentTimeLimit(ctx context.Context, r *request, now time.Time) 
 	if deadline, ok := ctx.Deadline(); ok {
 		shorten(time.Until(deadline)-h.ReplyMargin, "the time that the request has", true)
 	}
-	if !r.behaviourEnd.IsZero() {
-		shorten(r.behaviourEnd.Sub(now), "the time that was left for the call", false)
+	if !r.behaviourDeadline.IsZero() {
+		shorten(r.behaviourDeadline.Sub(now), "the time that was left for the call", false)
 	}
 	return l
 }

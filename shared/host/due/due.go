@@ -159,7 +159,7 @@ func (r Reminders) sweepPart(ctx context.Context, handle func(context.Context, s
 	return errors.Join(errs...)
 }
 
-type result struct {
+type reminderResult struct {
 	finished bool
 	err      error
 }
@@ -170,8 +170,8 @@ const (
 	maxConcurrentReminders = 8
 )
 
-func (r Reminders) handlePage(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
-	results := make([]result, len(docs))
+func (r Reminders) handlePage(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), docs []store.Doc) []reminderResult {
+	results := make([]reminderResult, len(docs))
 	var g errgroup.Group
 	g.SetLimit(maxConcurrentReminders)
 	for i, d := range docs {

@@ -32,7 +32,7 @@ func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []a
 		if err == nil && parseErr == nil && d.Version > 0 {
 			t.parent = m.Manifest.ParentID
 		}
-		r.gate.startsByParent[t.parent] = append(r.gate.startsByParent[t.parent], t.startedAt)
+		r.attempts.startsByParent[t.parent] = append(r.attempts.startsByParent[t.parent], t.startedAt)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error 
 	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.reportDamage(k, Document, "the start times of attempts to graduate", err)
 	}
-	switch excess, missing := matchAttempts(window.StartTimes, r.gate.startsByParent[parent]); {
+	switch excess, missing := matchAttempts(window.StartTimes, r.attempts.startsByParent[parent]); {
 	case excess > 0:
 		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", excess)))
 	case missing > 0:

@@ -8,7 +8,7 @@ import (
 )
 
 func (r *run) checkFiles(ctx context.Context) error {
-	verification := workspace.Verification{
+	verification := workspace.Verifier{
 		Documents: struct {
 			store.Reader
 			store.Lister

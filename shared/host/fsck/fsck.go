@@ -53,8 +53,8 @@ func runWith(ctx context.Context, c Config, pageSize, windowSize int) (Result, e
 	var firstCounts map[identity.Hash]int
 	for range 2 {
 		r = &run{Config: c, firstCounts: firstCounts, findingCounts: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, ledgers: map[[32]byte]*ledger{}, nextPositions: map[store.Stream]uint64{}, startedAt: c.Now(), pageRows: pageSize, windowRows: uint64(windowSize),
-			kin:  kinship{map[edge]*edgeTotals{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
-			gate: attemptData{map[identity.ID]bool{}, map[identity.ID][]acceptedAttempt{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
+			kin:      kinship{map[edge]*edgeTotals{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+			attempts: attemptData{map[identity.ID]bool{}, map[identity.ID][]acceptedAttempt{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
 			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
 			return r.checkAll(ctx)
@@ -85,9 +85,9 @@ type run struct {
 	pendingFindings    []pendingFinding
 	pendingSignatures  int
 	// kin and gate are compared after all streams were read.
-	kin     kinship
-	gate    attemptData
-	ledgers map[[32]byte]*ledger
+	kin      kinship
+	attempts attemptData
+	ledgers  map[[32]byte]*ledger
 	// nextPositions contains the next position of each stream whose rows move money.
 	nextPositions map[store.Stream]uint64
 	startedAt     time.Time
@@ -111,7 +111,7 @@ func (r *run) checkAll(ctx context.Context) error {
 	if err := r.checkRegisteredHaveEvents(ctx); err != nil {
 		return err
 	}
-	if err := r.checkLog(ctx); err != nil {
+	if err := r.checkTransparencyLog(ctx); err != nil {
 		return err
 	}
 	if err := r.checkFiles(ctx); err != nil {

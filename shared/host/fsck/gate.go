@@ -73,7 +73,7 @@ func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.
 
 func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen bool, err error) {
 	k := graduation.AttemptKey(a.Child, a.Position)
-	r.gate.parents[a.Request.ParentID] = true
+	r.attempts.parents[a.Request.ParentID] = true
 	d, err := r.readDocument(ctx, k)
 	if err != nil {
 		return false, err
@@ -100,7 +100,7 @@ func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen b
 // checkAccepted checks that the child has the manifest that the accepted attempt created.
 func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
-	r.gate.accepted[parent] = append(r.gate.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
+	r.attempts.accepted[parent] = append(r.attempts.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
 	opened, err := composite.ParseManifest(st.Outcome.Manifest)
 	if err != nil || opened.Verify() != nil {
 		r.addFinding(newDocumentFinding(k, Graduation, "the manifest that opened the child, signed by both", "another"))
@@ -137,24 +137,24 @@ func (r *run) checkNoLaterStatus(ctx context.Context, s store.Stream, child iden
 }
 
 func (r *run) checkGraduations(ctx context.Context) error {
-	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
+	for _, tenant := range slices.Sorted(maps.Keys(r.attempts.tenants)) {
 		if err := r.checkPolicy(ctx, graduation.PolicyKey(tenant)); err != nil {
 			return err
 		}
 	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
-	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.startsByParent), order) {
+	for _, parent := range slices.SortedFunc(maps.Keys(r.attempts.startsByParent), order) {
 		if err := r.checkAttemptWindow(ctx, parent); err != nil {
 			return err
 		}
 	}
-	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.parents), order) {
+	for _, parent := range slices.SortedFunc(maps.Keys(r.attempts.parents), order) {
 		if err := r.checkSlots(ctx, parent); err != nil {
 			return err
 		}
 	}
-	for _, child := range slices.SortedFunc(maps.Keys(r.gate.openedManifests), order) {
-		if err := r.checkManifestHasAttempt(ctx, child, r.gate.openedManifests[child]); err != nil {
+	for _, child := range slices.SortedFunc(maps.Keys(r.attempts.openedManifests), order) {
+		if err := r.checkManifestHasAttempt(ctx, child, r.attempts.openedManifests[child]); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.reportDamage(k, Document, "a window of graduations", err)
 	}
-	switch excess, missing := matchSlots(w.SlotTimes, r.gate.accepted[parent]); {
+	switch excess, missing := matchSlots(w.SlotTimes, r.attempts.accepted[parent]); {
 	case excess > 0:
 		r.addFindingAt(d.Version, newDocumentFinding(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", excess)))
 	case missing > 0:

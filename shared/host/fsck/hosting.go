@@ -214,7 +214,7 @@ func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbook
 	if err != nil {
 		return r.reportDamage(k, Document, "a record of "+id.String(), err)
 	}
-	r.gate.tenants[rec.Tenant] = true
+	r.attempts.tenants[rec.Tenant] = true
 	if err := r.checkManifest(ctx, k, &rec, logState); err != nil {
 		return err
 	}

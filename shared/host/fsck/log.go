@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
-func (r *run) checkLog(ctx context.Context) error {
+func (r *run) checkTransparencyLog(ctx context.Context) error {
 	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Mismatch) {
 		r.addFinding(newDocumentFinding(f.Key, Log, f.Want, f.Got))
 	})

@@ -20,5 +20,5 @@ const (
 const (
 	FullRetryDelay    = 20 * time.Second
 	FullRetryInterval = 8 * time.Second
-	MaxFullRetries    = int(call.MaxQueued / FullRetryDelay)
+	MaxFullRetries    = int(call.MaxQueueDuration / FullRetryDelay)
 )

@@ -107,8 +107,8 @@ func SlugKey(slug string) store.Key { return SlugDocs.Key(slug) }
 
 func VenueCountKey() store.Key { return VenueCountDocs.Key() }
 
-func (w pendingProbe) key(due time.Time) store.Key {
-	return PendingProbeDocs.Key(FormatChangeKey(due), w.id.String(), strconv.FormatUint(w.seq, 16))
+func (p pendingProbe) key(due time.Time) store.Key {
+	return PendingProbeDocs.Key(FormatChangeKey(due), p.id.String(), strconv.FormatUint(p.seq, 16))
 }
 
 func parseVacantID(k store.Key) (identity.ID, error) {

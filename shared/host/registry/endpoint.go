@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const MaxEndpoint = 2 << 10
+const MaxEndpointBytes = 2 << 10
 
 // setEndpoint checks the endpoint of a card and sets whether g is hosted. ProbeEndpoints contacts
 // the endpoint later, because its server may hang.
@@ -54,8 +54,8 @@ func parseEndpoint(cardBlob []byte) string {
 func (r *Registry) checkEndpoint(endpoint string) error {
 	// A host name is not resolved here, because outbound checks its address when it dials.
 	const field = "endpoint"
-	if len(endpoint) > MaxEndpoint {
-		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxEndpoint), strconv.Itoa(len(endpoint)))
+	if len(endpoint) > MaxEndpointBytes {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxEndpointBytes), strconv.Itoa(len(endpoint)))
 	}
 	u, err := outbound.ParseURL(endpoint)
 	if err != nil {

@@ -123,7 +123,7 @@ func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
 		{"no reason", func(v *registry.Revocation) { v.Reason = " " }, problem.InvalidMember},
 		{"a long reason", func(v *registry.Revocation) { v.Reason = strings.Repeat("r", event.MaxReasonBytes+1) }, problem.InvalidMember},
 		{"count 0", func(v *registry.Revocation) { v.ActorSeq = 0 }, problem.InvalidMember},
-		{"a long key", func(v *registry.Revocation) { v.IdempotencyKey = strings.Repeat("k", event.MaxKeyBytes+1) }, problem.InvalidMember},
+		{"a long key", func(v *registry.Revocation) { v.IdempotencyKey = strings.Repeat("k", event.MaxIdempotencyKeyBytes+1) }, problem.InvalidMember},
 		{"another reason", func(v *registry.Revocation) { v.Reason = "other" }, problem.BadSignature},
 		{"another's key", func(v *registry.Revocation) { v.ID = key(2).ID() }, problem.BadSignature},
 		{"a gap", func(v *registry.Revocation) { *v = revocationPut(t, k, 5, "r", event.RevokePayload) }, problem.OutOfSequence},

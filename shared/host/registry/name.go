@@ -8,14 +8,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-const MaxName = 64
+const MaxNameBytes = 64
 
 const nameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func CheckName(name string) error {
 	_, err := identity.ParseID(name)
 	switch {
-	case name == "", len(name) > MaxName, strings.Trim(name, nameCharacters) != "":
+	case name == "", len(name) > MaxNameBytes, strings.Trim(name, nameCharacters) != "":
 		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", quoteTruncated(name))
 	case strings.Trim(name, ".") == "":
 		return problem.Invalid("name", "a name that does not consist only of dots", quoteTruncated(name))

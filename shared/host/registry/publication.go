@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	MaxDeclared     = 32
-	MaxDeclaredItem = 1 << 10
-	MaxDeclaredAll  = 8 << 10 // encoded as JSON, in which a control character takes six bytes
-	MaxClaim        = 128
+	MaxDeclaredCount     = 32
+	MaxDeclaredItemBytes = 1 << 10
+	MaxDeclaredBytes     = 8 << 10 // encoded as JSON, in which a control character takes six bytes
+	MaxClaimBytes        = 128
 )
 
 // An event's time must be within this window around the host's time.
@@ -92,23 +92,23 @@ func (p *Publication) checkSchema() error {
 		text  *string
 	}{{"base_model", p.BaseModel}, {"base_model_family", p.Family}, {"owner_org", p.Owner}, {"version", p.Version}} {
 		if claim.text != nil {
-			if err := checkClaim(claim.field, *claim.text, MaxClaim); err != nil {
+			if err := checkClaim(claim.field, *claim.text, MaxClaimBytes); err != nil {
 				return err
 			}
 		}
 	}
-	if len(p.DeclaredCapabilities) > MaxDeclared {
-		return schemaError("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.DeclaredCapabilities)))
+	if len(p.DeclaredCapabilities) > MaxDeclaredCount {
+		return schemaError("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclaredCount), strconv.Itoa(len(p.DeclaredCapabilities)))
 	}
 	totalSize := 0
 	for i, text := range p.DeclaredCapabilities {
-		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredItem); err != nil {
+		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredItemBytes); err != nil {
 			return err
 		}
 		totalSize += len(canon.AppendString(nil, text))
 	}
-	if totalSize > MaxDeclaredAll {
-		return schemaError("declared_capabilities", fmt.Sprintf("at most %d bytes in all", MaxDeclaredAll), strconv.Itoa(totalSize))
+	if totalSize > MaxDeclaredBytes {
+		return schemaError("declared_capabilities", fmt.Sprintf("at most %d bytes in all", MaxDeclaredBytes), strconv.Itoa(totalSize))
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func checkEventMembers(ms, actorSeq int64, key string) error {
 	case actorSeq < 1 || actorSeq > event.MaxActorSeq:
 		return schemaError("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(actorSeq, 10))
 	}
-	return checkClaim("event_idempotency_key", key, event.MaxKeyBytes)
+	return checkClaim("event_idempotency_key", key, event.MaxIdempotencyKeyBytes)
 }
 
 func checkClaim(field, s string, maxBytes int) error {

@@ -108,7 +108,7 @@ func refusals() []refusal {
 		{"count 0", changed(func(p *registry.Publication) { p.ActorSeq = 0 }), problem.InvalidMember, "event_actor_seq: expected 1"},
 		{"a count beyond all", changed(func(p *registry.Publication) { p.ActorSeq = 1 << 53 }), problem.InvalidMember, "event_actor_seq"},
 		{"a time before 1970", changed(func(p *registry.Publication) { p.Time = -1 }), problem.InvalidMember, "event_ts_ms: expected"},
-		{"a long key", changed(func(p *registry.Publication) { p.IdempotencyKey = strings.Repeat("k", event.MaxKeyBytes+1) }), problem.InvalidMember, "event_idempotency_key"},
+		{"a long key", changed(func(p *registry.Publication) { p.IdempotencyKey = strings.Repeat("k", event.MaxIdempotencyKeyBytes+1) }), problem.InvalidMember, "event_idempotency_key"},
 		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.IdempotencyKey = "\xff" }), problem.InvalidMember, "event_idempotency_key: expected UTF-8"},
 		{"a long owner", second(func(p *registry.Publication) { p.Owner = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "owner_org"},
 		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "base_model_family"},

@@ -99,11 +99,11 @@ func (r *Registry) ProbeEndpoints(ctx context.Context, probe EndpointProbe) (Pro
 }
 
 func (r *Registry) probePending(ctx context.Context, d store.Doc, probe EndpointProbe) (isListed, isUnanswered bool, err error) {
-	w, err := PendingProbeDocs.Parse(d)
+	pending, err := PendingProbeDocs.Parse(d)
 	if err != nil {
 		return false, false, err
 	}
-	g, err := r.loadRegistration(ctx, w.id)
+	g, err := r.loadRegistration(ctx, pending.id)
 	if err != nil {
 		return false, false, err
 	}
@@ -120,7 +120,7 @@ func (r *Registry) probePending(ctx context.Context, d store.Doc, probe Endpoint
 		if err != nil || entry.Version == 0 {
 			return err // another process was faster
 		}
-		g, err := r.loadRegistration(ctx, w.id)
+		g, err := r.loadRegistration(ctx, pending.id)
 		if err != nil {
 			return err
 		}
@@ -135,8 +135,8 @@ func (r *Registry) probePending(ctx context.Context, d store.Doc, probe Endpoint
 			tx.AddWrites(writes...)
 			return err
 		}
-		if isUnanswered = true; w.ProbeCount < len(probePauses) {
-			PendingProbeDocs.Put(tx, store.Doc{Key: w.key(r.now().Add(probePauses[w.ProbeCount]))}, pendingProbe{w.id, w.seq, w.ProbeCount + 1})
+		if isUnanswered = true; pending.ProbeCount < len(probePauses) {
+			PendingProbeDocs.Put(tx, store.Doc{Key: pending.key(r.now().Add(probePauses[pending.ProbeCount]))}, pendingProbe{pending.id, pending.seq, pending.ProbeCount + 1})
 		}
 		return nil
 	})
@@ -159,16 +159,16 @@ func (r *Registry) probeEndpoint(ctx context.Context, probe EndpointProbe, endpo
 }
 
 func decodePendingProbe(d store.Doc) (pendingProbe, error) {
-	w, err := pendingProbeCodec.Decode(d)
+	pending, err := pendingProbeCodec.Decode(d)
 	parts := strings.Split(d.Key.Sort, "#")
-	if err == nil && (len(parts) != 3 || w.ProbeCount < 0) {
+	if err == nil && (len(parts) != 3 || pending.ProbeCount < 0) {
 		err = errors.New("expected a due time, an id, a publication and the number of tries")
 	}
 	if err == nil {
-		w.id, err = identity.ParseID(parts[1])
+		pending.id, err = identity.ParseID(parts[1])
 	}
 	if err == nil {
-		w.seq, err = strconv.ParseUint(parts[2], 16, 64)
+		pending.seq, err = strconv.ParseUint(parts[2], 16, 64)
 	}
-	return w, err
+	return pending, err
 }

@@ -28,7 +28,7 @@ func TestTheLargestPublicationIsBounded(t *testing.T) {
 		}
 	})
 	p := publication(t, k, draft{Text: strings.Repeat("x", card.MaxBlob-size+1), BeforeSign: func(p *registry.Publication) {
-		claim := text(strings.Repeat("\x01", registry.MaxClaim))
+		claim := text(strings.Repeat("\x01", registry.MaxClaimBytes))
 		p.BaseModel, p.Family, p.Owner, p.Version, p.Listing = claim, claim, claim, claim, &l
 		p.DeclaredCapabilities = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
 	}})

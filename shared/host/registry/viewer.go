@@ -16,21 +16,21 @@ type viewer struct {
 func (r *Registry) newViewer(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
 // canSee works like IsVisibleTo, but lets the siblings of a closed child see the child.
-func (a *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
-	if g.IsVisibleTo(a.id) {
+func (v *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
+	if g.IsVisibleTo(v.id) {
 		return true, nil
 	}
-	if a.id == nil || !g.Closed {
+	if v.id == nil || !g.Closed {
 		return false, nil
 	}
-	if !a.isParentLoaded {
-		m, ok, err := a.registry.Manifest(ctx, *a.id)
+	if !v.isParentLoaded {
+		m, ok, err := v.registry.Manifest(ctx, *v.id)
 		if err != nil {
 			return false, err
 		}
-		if a.isParentLoaded = true; ok {
-			a.parent = &m.Manifest.ParentID
+		if v.isParentLoaded = true; ok {
+			v.parent = &m.Manifest.ParentID
 		}
 	}
-	return a.parent != nil && *a.parent == *g.Parent, nil
+	return v.parent != nil && *v.parent == *g.Parent, nil
 }

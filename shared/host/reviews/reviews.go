@@ -103,25 +103,25 @@ func (s *Service) submit(ctx context.Context, rec review.Record, reveal *review.
 }
 
 func (s *Service) findReview(ctx context.Context, reader store.Reader, target identity.ID, callHash identity.Hash) (*review.Row, uint64, error) {
-	n, d, err := ReviewedCallDocs.Get(ctx, reader, ReviewedCallKey(target, callHash))
+	position, d, err := ReviewedCallDocs.Get(ctx, reader, ReviewedCallKey(target, callHash))
 	if err != nil || d.Version == 0 {
 		return nil, 0, err
 	}
-	row, err := s.readRow(ctx, target, uint64(n))
-	return &row, uint64(n), err
+	row, err := s.readRow(ctx, target, uint64(position))
+	return &row, uint64(position), err
 }
 
 // findDuplicate returns an error of kind AlreadyReviewed if the call has another review.
 func (s *Service) findDuplicate(ctx context.Context, reader store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
-	row, n, err := s.findReview(ctx, reader, rec.Target, rec.CallHash)
+	row, position, err := s.findReview(ctx, reader, rec.Target, rec.CallHash)
 	if err != nil || row == nil {
 		return out, err
 	}
 	if !bytes.Equal(row.Record.Signature, rec.Signature) {
-		return out, problem.New(problem.AlreadyReviewed, "the call %s was reviewed before, as review %d of the vacant", rec.CallHash, n)
+		return out, problem.New(problem.AlreadyReviewed, "the call %s was reviewed before, as review %d of the vacant", rec.CallHash, position)
 	}
 	book, _, err := BookDocs.Get(ctx, s.Store, BookKey(rec.Target))
-	out = newReceipt(row, n)
+	out = newReceipt(row, position)
 	out.Duplicate, out.ScoreBefore, out.ScoreAfter = true, newEarned(book.State()), newEarned(book.State())
 	return out, err
 }

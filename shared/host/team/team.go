@@ -111,7 +111,7 @@ type Details struct {
 	Warnings        []string      `json:"warnings,omitempty"`
 }
 
-func (c *Caller) isOwn(r *vacants.Record) bool {
+func (c *Caller) owns(r *vacants.Record) bool {
 	return r.Tenant == c.tenant() && !r.Closed && !r.IsDeleted()
 }
 
@@ -122,7 +122,7 @@ func (t *Team) Agents(ctx context.Context, c Caller) (agents []Agent, err error)
 			return nil, err
 		}
 		for i := range page {
-			if !c.isOwn(&page[i]) {
+			if !c.owns(&page[i]) {
 				continue
 			}
 			d, err := t.describe(ctx, &page[i])
@@ -141,7 +141,7 @@ func (t *Team) Agents(ctx context.Context, c Caller) (agents []Agent, err error)
 
 func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error) {
 	r, err := t.findVacant(ctx, c, name)
-	if err == nil && !c.isOwn(&r) {
+	if err == nil && !c.owns(&r) {
 		err = unknownAgentError(name)
 	}
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *Team) findVacant(ctx context.Context, c Caller, name string) (r vacants
 	switch {
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed):
 		return r, unknownAgentError(name)
-	case err != nil || c.isOwn(&r):
+	case err != nil || c.owns(&r):
 		return r, err
 	case parseErr != nil || r.Closed || r.IsDeleted():
 		return r, unknownAgentError(name)
@@ -338,7 +338,7 @@ func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record,
 	if !r.State.CanBeCalled() {
 		return d, problem.New(problem.NotAccepting, "agent %s is %s, and accepts no tasks", r.Name, r.State)
 	}
-	isOwn := c.isOwn(r)
+	isOwn := c.owns(r)
 	if !isOwn && r.KeylessAccess == vacants.KeylessOff {
 		return d, problem.New(problem.Forbidden, "agent %s answers only signed calls", r.ID.Short())
 	}
@@ -619,7 +619,7 @@ func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntr
 		return nil, err
 	}
 	r, err := t.Vacants.Get(ctx, vacants.OperatorAsker(), d.Ref.Vacant)
-	if err != nil || !c.isOwn(&r) {
+	if err != nil || !c.owns(&r) {
 		return nil, err
 	}
 	return t.Tasks.ReadTrace(ctx, d.Ref)

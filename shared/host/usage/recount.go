@@ -29,7 +29,7 @@ type Recounter struct {
 }
 
 func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err error) {
-	c := &recountState{Recounter: r, completeUntil: CompleteUntil(r.Meter.Now()), readPartitions: map[string]bool{}, docs: map[store.Key]store.Doc{}, rowSums: sums{}}
+	c := &recountState{Recounter: r, completeUntil: CompleteUntil(r.Meter.Now()), loadedPartitions: map[string]bool{}, docs: map[store.Key]store.Doc{}, rowSums: sums{}}
 	if err := c.readAccountDocuments(ctx); err != nil {
 		return result, err
 	}
@@ -54,10 +54,10 @@ func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err erro
 
 type recountState struct {
 	*Recounter
-	completeUntil  time.Time // time before which usage contains all rows
-	readPartitions map[string]bool
-	docs           map[store.Key]store.Doc // read before the rows of their partition
-	rowSums        sums
+	completeUntil    time.Time // time before which usage contains all rows
+	loadedPartitions map[string]bool
+	docs             map[store.Key]store.Doc // read before the rows of their partition
+	rowSums          sums
 }
 
 func (c *recountState) readAccountDocuments(ctx context.Context) error {
@@ -78,10 +78,10 @@ func (c *recountState) readAccountDocuments(ctx context.Context) error {
 }
 
 func (c *recountState) readDocuments(ctx context.Context, r store.Range) error {
-	if c.readPartitions[r.Partition] {
+	if c.loadedPartitions[r.Partition] {
 		return nil
 	}
-	c.readPartitions[r.Partition] = true
+	c.loadedPartitions[r.Partition] = true
 	for d, err := range store.Documents(ctx, c.Meter.Store, r) {
 		if err != nil {
 			return store.AsProblem(err)
@@ -101,7 +101,7 @@ func (c *recountState) correct(ctx context.Context) (result RecountResult, err e
 	for _, k := range c.rowSums.keys() {
 		end, ok := periodEnd(k)
 		d, want := c.docs[k], *c.rowSums[k]
-		if !ok || end.After(c.completeUntil) || !c.readPartitions[k.Partition] || hasCounts(d, want) {
+		if !ok || end.After(c.completeUntil) || !c.loadedPartitions[k.Partition] || hasCounts(d, want) {
 			continue
 		}
 		id, err := c.Meter.updater().NewWriteID()

@@ -115,7 +115,7 @@ func (v *Directory) resolveVacants(ctx context.Context, asker Asker, self *Recor
 	a.Vacants = slices.Clone(a.Vacants)
 	for i, nameOrID := range a.Vacants {
 		field := fmt.Sprintf("vacants[%d]", i)
-		r, err := v.findTool(ctx, asker, self, nameOrID)
+		r, err := v.findAgentVacant(ctx, asker, self, nameOrID)
 		switch {
 		case err != nil:
 			fieldErr := problem.WithPlace(problem.AsError(err).Kind, field, err)
@@ -131,10 +131,10 @@ func (v *Directory) resolveVacants(ctx context.Context, asker Asker, self *Recor
 	return a, a.Check()
 }
 
-func (v *Directory) findTool(ctx context.Context, asker Asker, self *Record, query string) (Record, error) {
+func (v *Directory) findAgentVacant(ctx context.Context, asker Asker, self *Record, query string) (Record, error) {
 	r, err := v.Find(ctx, asker, query)
 	if tenant, ok := asker.AsTenant(); ok && problem.Is(err, problem.NotFound) {
-		return v.findForeignTool(ctx, tenant, self, query)
+		return v.findForeignVacant(ctx, tenant, self, query)
 	}
 	if err == nil && r.IsDeleted() {
 		err = deletedError(&r)
@@ -149,7 +149,7 @@ func (v *Directory) findTool(ctx context.Context, asker Asker, self *Record, que
 	return r, err
 }
 
-func (v *Directory) findForeignTool(ctx context.Context, tenant string, self *Record, query string) (Record, error) {
+func (v *Directory) findForeignVacant(ctx context.Context, tenant string, self *Record, query string) (Record, error) {
 	// The error must not reveal a vacant of another tenant that self may not ask.
 	r, err := v.findExact(ctx, OperatorAsker(), query)
 	isMissing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)

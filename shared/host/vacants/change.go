@@ -271,7 +271,7 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}
-		c, isNew, err := v.currentCard(ctx, r, base, r.Capability, nil)
+		c, isNew, err := v.getOrSignCard(ctx, r, base, r.Capability, nil)
 		if err != nil || !isNew {
 			return nil, err
 		}
@@ -284,10 +284,10 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 	return changed && err == nil, err
 }
 
-// currentCard returns r's card if it has the given base URL, capability and substrates. Otherwise,
+// getOrSignCard returns r's card if it has the given base URL, capability and substrates. Otherwise,
 // it signs a new card and stores it in r. If cardSubstrates is nil, the substrates of the card do
 // not change.
-func (v *Directory) currentCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
+func (v *Directory) getOrSignCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {
 		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is damaged or does not match its record", r.Name)

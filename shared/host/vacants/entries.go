@@ -96,7 +96,7 @@ func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.se
 
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
 	// A cached record suffices. A key never changes, and a commit for a deleted vacant conflicts.
-	m, err := v.lookupCached(ctx, id, false)
+	m, err := v.lookupRecord(ctx, id, false)
 	switch {
 	case err != nil:
 		return nil, err

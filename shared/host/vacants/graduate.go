@@ -212,7 +212,7 @@ func (v *Directory) preparePublicCard(ctx context.Context, p *graduationPlan) er
 	if err != nil {
 		return err
 	}
-	p.result.Card, _, err = v.currentCard(ctx, &p.child, base, p.Request.CapabilityText, nil)
+	p.result.Card, _, err = v.getOrSignCard(ctx, &p.child, base, p.Request.CapabilityText, nil)
 	p.publication.Card = p.child.Card
 	return err
 }

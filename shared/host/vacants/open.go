@@ -37,7 +37,7 @@ func (v *Directory) loadOpenIDs(ctx context.Context, n int) (ids []identity.ID, 
 		if err != nil {
 			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
 		}
-		if m, err := v.lookupCached(ctx, id, false); err != nil {
+		if m, err := v.lookupRecord(ctx, id, false); err != nil {
 			return nil, err
 		} else if m.ok && m.record.isOpen() { // the index may lag behind
 			ids = append(ids, id)

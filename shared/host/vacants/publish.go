@@ -231,7 +231,7 @@ func (v *Directory) preparePublication(ctx context.Context, record Record, parti
 	if changes.Capability != nil {
 		capability = *changes.Capability
 	}
-	if pending.card, _, err = v.currentCard(ctx, r, base, capability, changes.cardSubstrates); err != nil {
+	if pending.card, _, err = v.getOrSignCard(ctx, r, base, capability, changes.cardSubstrates); err != nil {
 		return pending, err
 	}
 	pending.asker = changes.Asker

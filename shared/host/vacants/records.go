@@ -74,7 +74,7 @@ func (v *Records) FindCached(ctx context.Context, id identity.ID) (r Record, ok 
 
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
 	// If fresh is set, the cache is not used.
-	m, err := v.lookupCached(ctx, id, fresh)
+	m, err := v.lookupRecord(ctx, id, fresh)
 	return m.record, m.ok, err
 }
 
@@ -142,7 +142,7 @@ func (v *Records) BaseURL(ctx context.Context) (string, error) {
 	return u.URL, store.AsProblem(err)
 }
 
-func (v *Records) lookupCached(ctx context.Context, id identity.ID, fresh bool) (cachedRecord, error) {
+func (v *Records) lookupRecord(ctx context.Context, id identity.ID, fresh bool) (cachedRecord, error) {
 	start := v.Now()
 	if !fresh {
 		if m, isCached := v.cache.get(id, start); isCached {

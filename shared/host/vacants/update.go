@@ -139,7 +139,7 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 		capability = *c.Capability
 	}
 	updated := r
-	card, isCardNew, err := v.currentCard(ctx, &updated, base, capability, cardSubstrates)
+	card, isCardNew, err := v.getOrSignCard(ctx, &updated, base, capability, cardSubstrates)
 	if err != nil {
 		return r, err
 	}

@@ -92,7 +92,7 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	if err != nil {
 		return 0, store.AsProblem(err)
 	}
-	verification := Verification{Documents: w.Store.Store, Now: w.now(), Report: func(_, _, _ string) {}}
+	verifier := Verifier{Documents: w.Store.Store, Now: w.now(), Report: func(_, _, _ string) {}}
 	var errs []error
 	err = forEachWorkspace(ctx, blobs, func(id string, blobInfos []blob.Info) error {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
@@ -103,7 +103,7 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		case number < 0:
 			err = w.deleteFiles(ctx, id, number)
 		default:
-			blobInfos, err = verification.verifyWorkspace(ctx, id, blobInfos, orphanAge)
+			blobInfos, err = verifier.verifyWorkspace(ctx, id, blobInfos, orphanAge)
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -151,7 +151,7 @@ func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, 
 	return fn(lastID, blobInfos)
 }
 
-type Verification struct {
+type Verifier struct {
 	Documents interface {
 		store.Reader
 		store.Lister
@@ -163,7 +163,7 @@ type Verification struct {
 	Report func(where, want, got string)
 }
 
-func (c *Verification) Verify(ctx context.Context) error {
+func (c *Verifier) Verify(ctx context.Context) error {
 	verifiedIDs := map[string]bool{}
 	verifyOne := func(id string, blobInfos []blob.Info) error {
 		verifiedIDs[id] = true
@@ -203,7 +203,7 @@ func (c *Verification) Verify(ctx context.Context) error {
 // verifyWorkspace returns the blobs that are older than age and not needed by any document. If a
 // file was written after the blobs were listed, verifyWorkspace may report that its blob is
 // missing.
-func (c *Verification) verifyWorkspace(ctx context.Context, id string, blobInfos []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
+func (c *Verifier) verifyWorkspace(ctx context.Context, id string, blobInfos []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
 	number, countDoc, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {
 		return nil, err

@@ -261,7 +261,7 @@ func (w *world) keys() (keys []string) {
 // verify returns the findings: where, what is expected, and what is found.
 func (w *world) verify() (found [][3]string) {
 	w.Helper()
-	c := workspace.Verification{
+	c := workspace.Verifier{
 		Documents: w.store, Blobs: func() (blob.Blobs, error) { return w.blobs, nil }, Now: w.now(),
 		Report: func(where, want, got string) { found = append(found, [3]string{where, want, got}) },
 	}

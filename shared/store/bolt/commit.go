@@ -97,7 +97,7 @@ func (s *Store) finishCommit(g *group) {
 // later calls fail.
 func (s *Store) rollBack(g *group, cause error) error {
 	if isPanic(cause) {
-		return s.disk.markLost(cause)
+		return s.disk.recordFailure(cause)
 	}
 	if g == nil { // the transaction did not begin
 		return store.NotAppliedError(cause)
@@ -111,7 +111,7 @@ func (s *Store) rollBack(g *group, cause error) error {
 		s.unpublishRows(g)
 		return store.NotAppliedError(cause)
 	}
-	return s.disk.markLost(cause)
+	return s.disk.recordFailure(cause)
 }
 
 func (s *Store) runUnsyncedReadTx(fn func(*bbolt.Tx) error) error {

@@ -27,7 +27,7 @@ func (d *syncState) markSynced(id int) {
 	d.cond.Broadcast()
 }
 
-func (d *syncState) markLost(cause error) error {
+func (d *syncState) recordFailure(cause error) error {
 	d.mu.Lock()
 	d.failure = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
 	d.mu.Unlock()

@@ -300,7 +300,7 @@ func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("await(6) = %v, want nil", err)
 	}
-	lost := d.markLost(errors.New("disk on fire"))
+	lost := d.recordFailure(errors.New("disk on fire"))
 	if err := <-done; !errors.Is(err, store.ErrUnavailable) || err != lost {
 		t.Errorf("await(7) = %v, want what lost returned", err)
 	}

@@ -36,7 +36,7 @@ var (
 	formatKey      = []byte("format")
 	lastIndexedKey = []byte("indexed")
 	upgradeKey     = []byte("upgrade") // state of an incomplete upgrade
-	aboutKey       = []byte("about")
+	versionKey     = []byte("about")
 )
 
 // entryFormat is the first byte of every record and every document.

@@ -164,8 +164,8 @@ type Info struct {
 	Format int // -1 for an empty file
 	// UpgradeFrom is the format at which an incomplete upgrade began, or zero.
 	UpgradeFrom int
-	// About is the argument of the last FinishUpgrade. It may be nil.
-	About []byte
+	// VersionData is the argument of the last FinishUpgrade. It may be nil.
+	VersionData []byte
 	// Size is only set by Inspect.
 	Size int64
 }
@@ -201,7 +201,7 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
 		state, _ := parseUpgradeState(meta.Get(upgradeKey))
-		info.UpgradeFrom, info.About = state.fromFormat, bytes.Clone(meta.Get(aboutKey))
+		info.UpgradeFrom, info.VersionData = state.fromFormat, bytes.Clone(meta.Get(versionKey))
 		return nil
 	})
 	return info, err
@@ -213,9 +213,9 @@ func (s *Store) BeginUpgrade() error {
 }
 
 // FinishUpgrade marks the upgrade as complete.
-func (s *Store) FinishUpgrade(about []byte) error {
+func (s *Store) FinishUpgrade(versionData []byte) error {
 	return s.updateMeta(func(meta *bbolt.Bucket) error {
-		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))
+		return errors.Join(meta.Delete(upgradeKey), meta.Put(versionKey, versionData))
 	})
 }
 

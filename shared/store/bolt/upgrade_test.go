@@ -61,7 +61,7 @@ func makeFormat(t testing.TB, path string, format int) {
 				}
 			}
 		}
-		return errors.Join(b.meta.Put(formatKey, encodeNumber(uint64(format))), b.meta.Delete(aboutKey), b.meta.Delete(upgradeKey))
+		return errors.Join(b.meta.Put(formatKey, encodeNumber(uint64(format))), b.meta.Delete(versionKey), b.meta.Delete(upgradeKey))
 	})
 	must(t, errors.Join(err, db.Sync(), db.Close()))
 }
@@ -171,7 +171,7 @@ func TestAFileOfAnEarlierFormatIsUpgraded(t *testing.T) {
 		s, err = Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: func(int) error { return errors.New("begun twice") }}})
 		must(t, err)
 		must(t, errors.Join(s.FinishUpgrade([]byte("about")), s.Close()))
-		if info, err := Inspect(path); err != nil || info.UpgradeFrom != 0 || string(info.About) != "about" {
+		if info, err := Inspect(path); err != nil || info.UpgradeFrom != 0 || string(info.VersionData) != "about" {
 			t.Errorf("Inspect() = %+v, %v", info, err)
 		}
 		wantUpgraded(t, path, docs, rows)

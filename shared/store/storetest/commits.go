@@ -16,7 +16,7 @@ var commitTests = []contractTest{
 	{"the accept of a priced call and its refund are atomic", testLedgerCommits},
 }
 
-type scene struct {
+type commitFixture struct {
 	store                     store.Store
 	firstAppend, secondAppend store.Append
 	put                       store.Put
@@ -25,9 +25,9 @@ type scene struct {
 	docToDelete, balance      store.Doc // documents before deletion and add
 }
 
-func newScene(t *testing.T, h Adapter) scene {
+func newCommitFixture(t *testing.T, h Adapter) commitFixture {
 	t.Helper()
-	c := scene{store: h.Open(t)}
+	c := commitFixture{store: h.Open(t)}
 	c.firstAppend, c.secondAppend = newAppend(newStream(), 1, "a"), newAppend(newStream(), 1, "b")
 	c.put = newPut(newKey(), 0, "put")
 	c.put.Index = newKey()
@@ -41,7 +41,7 @@ func newScene(t *testing.T, h Adapter) scene {
 	return c
 }
 
-func (c *scene) wantUnapplied(t *testing.T, h Adapter) {
+func (c *commitFixture) wantUnapplied(t *testing.T, h Adapter) {
 	t.Helper()
 	wantTip(t, c.store, c.firstAppend.Stream, store.Row{})
 	wantTip(t, c.store, c.secondAppend.Stream, store.Row{})
@@ -51,7 +51,7 @@ func (c *scene) wantUnapplied(t *testing.T, h Adapter) {
 	wantDoc(t, c.store, c.balance)
 }
 
-func (c *scene) wantApplied(t *testing.T, h Adapter) {
+func (c *commitFixture) wantApplied(t *testing.T, h Adapter) {
 	t.Helper()
 	wantTip(t, c.store, c.firstAppend.Stream, rowOf(c.firstAppend))
 	wantTip(t, c.store, c.secondAppend.Stream, rowOf(c.secondAppend))
@@ -63,12 +63,12 @@ func (c *scene) wantApplied(t *testing.T, h Adapter) {
 	wantDoc(t, c.store, balance)
 }
 
-func (c *scene) writes() []store.Write {
+func (c *commitFixture) writes() []store.Write {
 	return []store.Write{c.firstAppend, c.put, c.deletion, c.add, c.secondAppend}
 }
 
 func testAtomicCommit(t *testing.T, h Adapter) {
-	c := newScene(t, h)
+	c := newCommitFixture(t, h)
 	commit(t, c.store, c.writes()...)
 	c.wantApplied(t, h)
 }
@@ -76,7 +76,7 @@ func testAtomicCommit(t *testing.T, h Adapter) {
 // testRefusedCommit inserts a refused write at each position of a commit whose other writes would
 // succeed, and checks that no write is applied.
 func testRefusedCommit(t *testing.T, h Adapter) {
-	c := newScene(t, h)
+	c := newCommitFixture(t, h)
 	occupant := newAppend(newStream(), 1, "")
 	commit(t, c.store, occupant)
 	for _, refused := range []struct {

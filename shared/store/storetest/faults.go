@@ -79,7 +79,7 @@ func testResendSingleWrite(t *testing.T, h Adapter) {
 func testResendTransaction(t *testing.T, h Adapter) {
 	for _, firstFault := range commitFaults {
 		for _, secondFault := range append([]Fault{NoFault}, commitFaults...) {
-			c := newScene(t, h)
+			c := newCommitFixture(t, h)
 			l := withFirstFaults(c.store, firstFault, secondFault)
 			commitUntilAcknowledged(t, l, c.writes()...)
 			c.wantApplied(t, h)
@@ -94,7 +94,7 @@ func testResendTransaction(t *testing.T, h Adapter) {
 }
 
 func testDelayedAfterResend(t *testing.T, h Adapter) {
-	c := newScene(t, h)
+	c := newCommitFixture(t, h)
 	l := withFirstFaults(c.store, Delayed, Delayed)
 	commitUntilAcknowledged(t, l, c.writes()...)
 	commit(t, c.store, newAppend(c.firstAppend.Stream, 2, "follows"))
@@ -110,7 +110,7 @@ func testDelayedAfterResend(t *testing.T, h Adapter) {
 }
 
 func testDelayedAfterOther(t *testing.T, h Adapter) {
-	c := newScene(t, h)
+	c := newCommitFixture(t, h)
 	l := withFirstFaults(c.store, Delayed)
 	if err := l.Commit(t.Context(), c.writes()...); !errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("Commit() = %v, want ErrUnavailable", err)

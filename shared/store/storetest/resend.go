@@ -59,14 +59,14 @@ var resendTests = []contractTest{
 		wantDoc(t, s, want)
 	}},
 	{"a transaction sent again adds nothing twice", func(t *testing.T, h Adapter) {
-		c := newScene(t, h)
+		c := newCommitFixture(t, h)
 		for range 3 {
 			commit(t, c.store, c.writes()...)
 			c.wantApplied(t, h)
 		}
 	}},
 	{"a transaction is recognised by its row although its documents have changed since", func(t *testing.T, h Adapter) {
-		c := newScene(t, h)
+		c := newCommitFixture(t, h)
 		commit(t, c.store, c.writes()...)
 		put := newPut(c.put.Key, 1, "moved on")
 		empty := newAppend(newStream(), 1, "takes all the money")

@@ -73,12 +73,12 @@ func checkNumbers(name string, x, y []float64) error {
 }
 
 // quotient returns 0 if a norm is 0, and an error if a sum has overflowed.
-func quotient(xy, x, y float64) (float64, error) {
-	if x == 0 || y == 0 {
+func quotient(dotProduct, normX, normY float64) (float64, error) {
+	if normX == 0 || normY == 0 {
 		return 0, nil
 	}
-	q := xy / x / y
-	if math.IsNaN(q) || math.IsInf(x, 0) || math.IsInf(y, 0) {
+	q := dotProduct / normX / normY
+	if math.IsNaN(q) || math.IsInf(normX, 0) || math.IsInf(normY, 0) {
 		return 0, problem.New(problem.Damaged, "similarity: expected numbers whose squares have a finite sum")
 	}
 	return min(max(q, -1), 1), nil

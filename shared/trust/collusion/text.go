@@ -16,25 +16,25 @@ func measureText(text string) (v [FeatureCount]float64) {
 	if len(text) > maxAnalysedBytes {
 		text = strings.ToValidUTF8(text[:maxAnalysedBytes], "")
 	}
-	words := tokenize(text)
-	n := float64(len(words))
-	v[featureTokenCount] = clamp(n / 1000)
-	v[featureTypeTokenRatio], v[featureEntropy] = measureVariety(words)
-	sentenceTexts := splitSentences(text)
-	total := float64(len(sentenceTexts))
-	v[featureSentenceCount] = clamp(total / 30)
-	if total > 0 {
-		v[featureSentenceLength] = clamp(n / total / 100)
+	tokens := tokenize(text)
+	tokenCount := float64(len(tokens))
+	v[featureTokenCount] = clamp(tokenCount / 1000)
+	v[featureTypeTokenRatio], v[featureEntropy] = measureVariety(tokens)
+	sentences := splitSentences(text)
+	sentenceCount := float64(len(sentences))
+	v[featureSentenceCount] = clamp(sentenceCount / 30)
+	if sentenceCount > 0 {
+		v[featureSentenceLength] = clamp(tokenCount / sentenceCount / 100)
 	}
 	v[featurePunctuation] = punctuationShare(text)
 	v[featureListItems], v[featureCode] = measureLayout(text)
-	for _, s := range sentenceTexts {
+	for _, s := range sentences {
 		lower := strings.ToLower(s)
 		if strings.HasSuffix(s, "?") || strings.HasSuffix(s, "？") {
-			v[featureQuestions] += 1 / total
+			v[featureQuestions] += 1 / sentenceCount
 		}
 		if containsAny(lower, hedgeWords()) {
-			v[featureHedges] += 1 / total
+			v[featureHedges] += 1 / sentenceCount
 		}
 	}
 	if containsAny(strings.ToLower(text[:min(len(text), 200)]), refusalWords()) {
@@ -57,19 +57,19 @@ func containsAny(s string, words []string) bool {
 }
 
 func tokenize(text string) []string {
-	words := make([]string, 0, len(text)/5)
+	tokens := make([]string, 0, len(text)/5)
 	start := -1
-	endWord := func(i int) {
+	endToken := func(i int) {
 		if start >= 0 {
-			words, start = append(words, strings.ToLower(text[start:i])), -1
+			tokens, start = append(tokens, strings.ToLower(text[start:i])), -1
 		}
 	}
 	for i, r := range text {
 		switch {
 		// In scripts without spaces, each character is a token.
 		case r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
-			endWord(i)
-			words = append(words, string(r))
+			endToken(i)
+			tokens = append(tokens, string(r))
 		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
 			if start < 0 {
 				start = i
@@ -77,19 +77,19 @@ func tokenize(text string) []string {
 		case r == '\'' || r == '’':
 			// An apostrophe is part of a token.
 		default:
-			endWord(i)
+			endToken(i)
 		}
 	}
-	endWord(len(text))
-	return words
+	endToken(len(text))
+	return tokens
 }
 
-func measureVariety(words []string) (ratio, evenness float64) {
-	if len(words) == 0 {
+func measureVariety(tokens []string) (ratio, evenness float64) {
+	if len(tokens) == 0 {
 		return 0, 0
 	}
-	counts := make(map[string]int, len(words))
-	for _, w := range words {
+	counts := make(map[string]int, len(tokens))
+	for _, w := range tokens {
 		counts[w]++
 	}
 	topCounts := make([]int, 0, len(counts))
@@ -106,7 +106,7 @@ func measureVariety(words []string) (ratio, evenness float64) {
 		p := float64(n) / float64(sum)
 		evenness -= p * math.Log2(p)
 	}
-	return float64(len(counts)) / float64(len(words)), clamp(evenness / math.Log2(topTokenCount))
+	return float64(len(counts)) / float64(len(tokens)), clamp(evenness / math.Log2(topTokenCount))
 }
 
 func splitSentences(text string) []string {

@@ -98,11 +98,11 @@ type Findings struct {
 	PairFindings []Finding `json:"pairs"`
 }
 
-func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
+func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, style float64) Findings {
 	return Findings{Policy: p, PairFindings: []Finding{{OtherID: parent, Role: RoleParent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, CanRefuse: true},
 		{Name: Substrate, State: SignalObserved, Strength: substrate, CanRefuse: true},
-		{Name: Style, State: SignalObserved, Strength: stylo, CanRefuse: true},
+		{Name: Style, State: SignalObserved, Strength: style, CanRefuse: true},
 	}}}}
 }
 
@@ -125,9 +125,9 @@ func (f Findings) Check() error {
 	return nil
 }
 
-type strengths struct{ controller, substrate, stylo float64 }
+type strengths struct{ controller, substrate, style float64 }
 
-func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
+func (s strengths) max() float64 { return max(s.controller, s.substrate, s.style) }
 
 func (f *Finding) strengths() (s strengths) {
 	for _, signal := range f.Signals {
@@ -138,7 +138,7 @@ func (f *Finding) strengths() (s strengths) {
 		case Substrate:
 			s.substrate = max(s.substrate, signal.Strength)
 		case Style:
-			s.stylo = max(s.stylo, signal.Strength)
+			s.style = max(s.style, signal.Strength)
 		default:
 			s.controller = max(s.controller, signal.Strength)
 		}
@@ -167,7 +167,7 @@ func (f Findings) CheckCollusion() error {
 			sibling = " against sibling " + f.PairFindings[strongest].OtherID.Short()
 		}
 		return problem.New(problem.CollusionFound, "collusion signals too high for graduation: controller=%.2f, substrate=%.2f, stylo=%.2f (threshold %s)%s",
-			s.controller, s.substrate, s.stylo, canon.AppendFloat(nil, f.Policy.Threshold), sibling)
+			s.controller, s.substrate, s.style, canon.AppendFloat(nil, f.Policy.Threshold), sibling)
 	}
 	if f.Policy.Mode != ModeStrict {
 		return nil

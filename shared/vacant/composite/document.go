@@ -14,10 +14,10 @@ func withField(field string, err error) error {
 
 // checkDocument checks the intent, which distinguishes one type of signed document from all other
 // types.
-func checkDocument(document, got, want string, check func() error) error {
+func checkDocument(document, intent, wantIntent string, check func() error) error {
 	err := check()
-	if got != want {
-		err = problem.Invalid("intent", want, fmt.Sprintf("%.40q", got))
+	if intent != wantIntent {
+		err = problem.Invalid("intent", wantIntent, fmt.Sprintf("%.40q", intent))
 	}
 	if err != nil {
 		return problem.WithPlace(problem.Malformed, document, err)

@@ -55,18 +55,18 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 // reader decodes one envelope. After a wrong member it continues to the end of the body, so that a
 // later syntax error has priority.
 type reader struct {
-	dec        *canon.Decoder
-	checkRPC   bool
-	isResponse bool
-	found      memberSet
-	firstWrong member
-	err        error // error about the first wrong member
-	rpcID      []byte
-	env        Envelope
+	dec              *canon.Decoder
+	checkRPC         bool
+	isResponse       bool
+	foundMembers     memberSet
+	firstWrongMember member
+	err              error // error about the first wrong member
+	rpcID            []byte
+	env              Envelope
 }
 
 func newReader(body []byte, l canon.Limits) reader {
-	r := reader{dec: canon.NewDecoder(body, l), firstWrong: memberNone}
+	r := reader{dec: canon.NewDecoder(body, l), firstWrongMember: memberNone}
 	r.env.Payload.Role = RoleUser
 	return r
 }
@@ -122,18 +122,18 @@ func (r *reader) decode(readMember func(key string) error, required memberSet) (
 }
 
 func (r *reader) recordError(m member, err error) {
-	if m < r.firstWrong {
-		r.firstWrong, r.err = m, r.addPrefix(m, err)
+	if m < r.firstWrongMember {
+		r.firstWrongMember, r.err = m, r.addPrefix(m, err)
 	}
 }
 
 func (r *reader) firstError(required memberSet) error {
-	missing := required &^ r.found
+	missing := required &^ r.foundMembers
 	if missing == 0 {
 		return r.err
 	}
 	m := member(bits.TrailingZeros32(uint32(missing)))
-	if m >= r.firstWrong {
+	if m >= r.firstWrongMember {
 		return r.err
 	}
 	switch m {

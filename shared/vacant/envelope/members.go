@@ -87,7 +87,7 @@ func (r *reader) readBlockMember(key string) error {
 }
 
 func (r *reader) readObject(m member, readMember func(key string) error) error {
-	r.found |= setOf(m)
+	r.foundMembers |= setOf(m)
 	if r.dec.Kind() != canon.Object {
 		r.recordError(m, r.dec.MismatchError(canon.Object.String()))
 		return r.dec.Skip()
@@ -100,7 +100,7 @@ func (r *reader) readObject(m member, readMember func(key string) error) error {
 }
 
 func (r *reader) readText(m member, setValue func(s string) error) error {
-	r.found |= setOf(m)
+	r.foundMembers |= setOf(m)
 	s, err := r.dec.String()
 	if err != nil {
 		r.recordError(m, err)
@@ -122,7 +122,7 @@ func withField(name string, err error) error {
 }
 
 func (r *reader) readSequenceNo() error {
-	r.found |= setOf(memberSeq)
+	r.foundMembers |= setOf(memberSeq)
 	n, err := r.dec.Int64()
 	if err != nil {
 		r.recordError(memberSeq, err)
@@ -136,7 +136,7 @@ func (r *reader) readSequenceNo() error {
 }
 
 func (r *reader) readConstant(m member) error {
-	r.found |= setOf(m)
+	r.foundMembers |= setOf(m)
 	if r.dec.Kind() != canon.String {
 		got, err := readPythonRepr(r.dec)
 		r.recordError(m, wrongConstantError(m, got))

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-const MaxKeyBytes = 512
+const MaxIdempotencyKeyBytes = 512
 
 const MaxPayloadBytes = 16 << 10
 
@@ -68,8 +68,8 @@ func (e *Event) Check() error {
 // all other signed fields have a known length.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
-	if len(key) > MaxKeyBytes {
-		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxKeyBytes), strconv.Itoa(len(key)))
+	if len(key) > MaxIdempotencyKeyBytes {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxIdempotencyKeyBytes), strconv.Itoa(len(key)))
 	}
 	if !utf8.ValidString(key) {
 		return problem.Invalid(field, "UTF-8", "other bytes")

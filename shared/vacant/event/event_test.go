@@ -135,7 +135,7 @@ func TestSignRefusesInvalidEvents(t *testing.T) {
 	}{
 		"another type":          {func(e *event.Event) { e.Type = "review" }, "event type"},
 		"a key of small order":  {func(e *event.Event) { e.Actor = identity.ID{1} }, "small order"},
-		"a long key":            {func(e *event.Event) { e.IdempotencyKey = strings.Repeat("k", event.MaxKeyBytes+1) }, "event_idempotency_key"},
+		"a long key":            {func(e *event.Event) { e.IdempotencyKey = strings.Repeat("k", event.MaxIdempotencyKeyBytes+1) }, "event_idempotency_key"},
 		"a key of other bytes":  {func(e *event.Event) { e.IdempotencyKey = "\xff" }, "event_idempotency_key"},
 		"a separator in a key":  {func(e *event.Event) { e.IdempotencyKey = "a\x1fb" }, "event_idempotency_key"},
 		"a time before 1970":    {func(e *event.Event) { e.Time = -1 }, "event_ts_ms"},

@@ -41,7 +41,7 @@ type Proof struct {
 }
 
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
-	if !r.hasNoControls() {
+	if !r.hasNoControlCharacters() {
 		return "", problem.Invalid("request", "a method and an address without control characters", "control characters")
 	}
 	p := Proof{ID: s.ID(), Time: time.Unix(now.Unix(), 0).UTC()}
@@ -92,13 +92,13 @@ func (p Proof) Verify(r Request, now time.Time) error {
 		return problem.New(problem.ClockSkew, "%s: expected a time within %d s of the host's, which is %d, got %d",
 			Header, int(MaxSkew.Seconds()), now.Unix(), p.Time.Unix())
 	}
-	if !r.hasNoControls() || !identity.Verify(p.ID, r.signedBytes(p.Time), p.Signature) {
+	if !r.hasNoControlCharacters() || !identity.Verify(p.ID, r.signedBytes(p.Time), p.Signature) {
 		return problem.New(problem.BadSignature, "%s: signature did not verify", Header)
 	}
 	return nil
 }
 
-func (r Request) hasNoControls() bool {
+func (r Request) hasNoControlCharacters() bool {
 	// The separator of the signed parts, 0x1f, is a control character.
 	isControl := func(c rune) bool { return c < 0x20 || c == 0x7f }
 	return !strings.ContainsFunc(r.Authority, isControl) && !strings.ContainsFunc(r.Method, isControl) && !strings.ContainsFunc(r.Target, isControl)

@@ -46,8 +46,8 @@ no stack owns. They cost money. The command does not delete them.`,
 
 type stackDeletion struct {
 	cloud.Stack
-	deleted       []cloud.Resource
-	retained      []cloud.Resource
+	deletedData   []cloud.Resource
+	retainedData  []cloud.Resource
 	resourceCount int
 }
 
@@ -102,9 +102,9 @@ func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion boo
 		a.PrintNote("Data of earlier deploys could not be listed: %s", problem.AsError(err).Text())
 	}
 	for _, o := range taggedResources {
-		owns := func(owned cloud.Resource) bool { return owned.PhysicalID == o.PhysicalID }
+		isSameResource := func(owned cloud.Resource) bool { return owned.PhysicalID == o.PhysicalID }
 		if !slices.ContainsFunc(plan, func(d stackDeletion) bool {
-			return slices.ContainsFunc(d.deleted, owns) || slices.ContainsFunc(d.retained, owns)
+			return slices.ContainsFunc(d.deletedData, isSameResource) || slices.ContainsFunc(d.retainedData, isSameResource)
 		}) {
 			r.Orphans = append(r.Orphans, resourceResult{o.Type, o.PhysicalID})
 		}
@@ -117,10 +117,10 @@ func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion boo
 		a.PrintNote("stage %s in Region %s:", name, c.Region())
 		for _, d := range plan {
 			a.PrintNote("  delete  stack %s, %d resources", d.Name, d.resourceCount)
-			for _, r := range d.deleted {
+			for _, r := range d.deletedData {
 				a.PrintNote("  delete  %s %s", r.Type, r.PhysicalID)
 			}
-			for _, r := range d.retained {
+			for _, r := range d.retainedData {
 				a.PrintNote("  keep    %s %s", r.Type, r.PhysicalID)
 			}
 		}
@@ -138,7 +138,7 @@ func destroy(a *kit.App, ctx context.Context, stageName string, skipQuestion boo
 			return err
 		}
 		r.Stacks = append(r.Stacks, d.Name)
-		for _, k := range d.retained {
+		for _, k := range d.retainedData {
 			r.Kept = append(r.Kept, resourceResult{k.Type, k.PhysicalID})
 		}
 	}
@@ -183,9 +183,9 @@ func planDeletions(ctx context.Context, c cloud.Cloud, stageName string) ([]stac
 			switch {
 			case !assembly.IsDataType(r.Type) || r.PhysicalID == "":
 			case parsed.IsRetained(r.LogicalID):
-				deletion.retained = append(deletion.retained, r)
+				deletion.retainedData = append(deletion.retainedData, r)
 			default:
-				deletion.deleted = append(deletion.deleted, r)
+				deletion.deletedData = append(deletion.deletedData, r)
 			}
 		}
 		plan = append(plan, deletion)
@@ -201,7 +201,7 @@ const (
 
 func hasData(ctx context.Context, c cloud.Cloud, plan []stackDeletion) (bool, error) {
 	for _, d := range plan {
-		for _, r := range d.deleted {
+		for _, r := range d.deletedData {
 			var hasContent bool
 			var err error
 			switch r.Type {
@@ -223,7 +223,7 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []stackDeletion) (bool, er
 func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, deletion stackDeletion) error {
 	progress := a.ProgressLine()
 	defer progress.Clear()
-	for _, r := range deletion.deleted {
+	for _, r := range deletion.deletedData {
 		if r.Type != bucketType {
 			continue
 		}

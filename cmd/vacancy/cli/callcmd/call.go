@@ -286,7 +286,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 	return showCall(a, result, err, printResult)
 }
 
-const maxPendingWait = call.MaxQueued + call.MaxCallTimeout + call.GracePeriod + time.Minute
+const maxPendingWait = call.MaxQueueDuration + call.MaxCallTimeout + call.GracePeriod + time.Minute
 
 // describeWait returns a function that describes what a call is waiting for.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, timeout time.Duration) func() string {

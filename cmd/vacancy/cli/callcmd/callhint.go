@@ -11,7 +11,7 @@ import (
 
 // addCallHint adds a hint to the error of a call. Only the operator of the vacant's host gets
 // operator commands.
-func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
+func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, paymentOptions []string) error {
 	if h := new(kit.HintedError); errors.As(err, &h) {
 		return err
 	}
@@ -20,7 +20,7 @@ func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays 
 	case errors.Is(err, dispatch.ErrBusy):
 		return kit.WithHint(err, "%s", a.CommandLineWithFlag("--as", "OTHER"))
 	case kind == problem.PaymentRequired:
-		return addPayHint(a, err, f, t, payWays)
+		return addPayHint(a, err, f, t, paymentOptions)
 	case !isOwnVacant(a, f.where, t):
 		return err
 	case kind == problem.Misdirected:

@@ -156,7 +156,7 @@ func (s vacantOrHost) newRelay(a *kit.App, ctx context.Context, where kit.HostFl
 	if err != nil {
 		return nil, err
 	}
-	if key != "" && kit.IsUnencrypted(u) {
+	if key != "" && kit.IsInsecureURL(u) {
 		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
 	return &mcprelay.Relay{URL: s.mcpURL(), Key: key, Transport: a.HTTPTransport(0), StopTasks: true, Logf: a.PrintNote}, nil

@@ -49,7 +49,7 @@ func serveSigned(a *kit.App, ctx context.Context, s vacantOrHost, identityName s
 	defer cancel()
 	h := &signedHost{
 		app: a, hostURL: s.hostURL, self: self, httpClient: a.HTTPTransport(signedCallTimeout), where: where, flags: callFlags{identityName: identityName, where: where}, callsCtx: callsCtx,
-		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(searchURL, a.HTTPTransport(0)), URL: searchURL}}},
+		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.RegistryTransport(searchURL, a.HTTPTransport(0)), URL: searchURL}}},
 	}
 	config := mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
 	server := mcptool.NewHostServer(config, func(context.Context) mcptool.Host { return h })
@@ -97,13 +97,13 @@ func (h *signedHost) DescribeAgent(ctx context.Context, name string) (mcptool.Ag
 	if err != nil {
 		return mcptool.AgentInfo{}, err
 	}
-	shown, exists, err := mcptool.FindAgentByID(ctx, agent.target.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
+	info, exists, err := mcptool.FindAgentByID(ctx, agent.target.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
 		return h.searchRegistry(ctx, discovery.Query{ShortID: shortID, Limit: 1})
 	})
 	if err == nil && !exists {
 		err = problem.New(problem.NotFound, "no agent %.80q is published here; find one with search_agents", name)
 	}
-	return shown, err
+	return info, err
 }
 
 func (h *signedHost) OpenAgent(ctx context.Context, name string) (mcptool.Agent, error) {

@@ -57,8 +57,8 @@ func linkCommand(rawURL string) string {
 const keyAssignment = kit.AccountKeyEnv + "=KEY "
 
 // addPayHint adds a hint to a 402 error. Only the operator of the host gets an operator's command.
-func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
-	lacksCredit, isOperator := slices.Contains(payWays, "credit"), isOwnVacant(a, f.where, t)
+func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, paymentOptions []string) error {
+	lacksCredit, isOperator := slices.Contains(paymentOptions, "credit"), isOwnVacant(a, f.where, t)
 	switch {
 	case lacksCredit && isOperator:
 		return kit.WithHint(err, "vacancy credit TENANT DOLLARS")

@@ -67,10 +67,10 @@ is "-", it is read from standard input.`,
 			if err != nil {
 				return err
 			}
-			r := routeResult{ComparedCount: comparedCount, Choices: []fitResult{}}
+			r := routeResult{ComparedCount: comparedCount, Choices: []routeChoice{}}
 			for i := range ranked[:min(len(ranked), f.maxShown)] {
-				fit := &ranked[i]
-				r.Choices = append(r.Choices, fitResult{newMatchResult(&fit.Match), fit.Fit, fit.Rating, fit.SharedWords})
+				match := &ranked[i]
+				r.Choices = append(r.Choices, routeChoice{newMatchResult(&match.Match), match.Fit, match.Rating, match.SharedWords})
 			}
 			return a.PrintResult(r)
 		},
@@ -97,8 +97,8 @@ func routeAndCall(a *kit.App, ctx context.Context, f routeFlags, q discovery.Que
 	outcome, err := client.CallChosen(ctx, msg, func() ([]discovery.Choice, error) {
 		ranked, comparedCount, err := rankMatches(a, ctx, client, q, f.maxCandidates, prompt, client.Policy)
 		var choices []discovery.Choice
-		for _, fit := range ranked {
-			choices = append(choices, discovery.Choice{Match: fit.Match, Rating: fit.Rating})
+		for _, match := range ranked {
+			choices = append(choices, discovery.Choice{Match: match.Match, Rating: match.Rating})
 		}
 		if err == nil && len(choices) == 0 {
 			err = kit.WithHint(problem.New(problem.NotFound, "none of %d cards shares a word with the prompt", comparedCount), "vacancy route --capability WORDS, or --among %d", 2*f.maxCandidates)
@@ -128,7 +128,7 @@ func rankMatches(a *kit.App, ctx context.Context, client *discovery.Client, q di
 	}
 }
 
-type fitResult struct {
+type routeChoice struct {
 	matchResult
 	Fit    float64  `json:"fit"`   // 0 to 1, match of the card with the prompt
 	Rating float64  `json:"value"` // rating by fit and reputation, by which the results are sorted
@@ -136,8 +136,8 @@ type fitResult struct {
 }
 
 type routeResult struct {
-	ComparedCount int         `json:"compared"`
-	Choices       []fitResult `json:"choices"`
+	ComparedCount int           `json:"compared"`
+	Choices       []routeChoice `json:"choices"`
 }
 
 func (r routeResult) Print(w io.Writer) {

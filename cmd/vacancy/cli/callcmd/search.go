@@ -62,7 +62,7 @@ func newSearchClient(a *kit.App, ctx context.Context, f searchFlags, where kit.H
 	if err != nil {
 		return nil, err
 	}
-	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(url, httpClient), URL: url}}}, nil
+	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.RegistryTransport(url, httpClient), URL: url}}}, nil
 }
 
 func searchCommand(a *kit.App) *cobra.Command {

@@ -145,7 +145,7 @@ func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
 	urls.Registry, urls.Search = cmp.Or(publicURL, urls.FunctionURLs["registry"], rec.RegistryURL), cmp.Or(publicURL, urls.FunctionURLs["search"], rec.SearchURL)
 	urls.Graduate, urls.Gateway = cmp.Or(publicURL, urls.FunctionURLs["graduate"], rec.GraduateURL), cmp.Or(publicURL, urls.FunctionURLs["gateway"], rec.GatewayURL)
 	urls.Admin = cmp.Or(urls.Admin, publicURL, urls.FunctionURLs["admin"])
-	if u, err := url.Parse(urls.Admin); err != nil || kit.IsUnencrypted(u) {
+	if u, err := url.Parse(urls.Admin); err != nil || kit.IsInsecureURL(u) {
 		urls.OperatorKey = ""
 	}
 	return urls

@@ -97,7 +97,7 @@ func (a *App) newAccountClient(baseURL, key string) (op.Client, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", baseURL)
 	}
-	if IsUnencrypted(u) {
+	if IsInsecureURL(u) {
 		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
 	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: baseURL}, nil

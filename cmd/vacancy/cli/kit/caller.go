@@ -17,9 +17,9 @@ import (
 // period.
 const CallTimeout = time.Minute
 
-func (a *App) NewDispatcher(self Signer, transport *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
+func (a *App) NewDispatcher(signer Signer, transport *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
 	return &dispatch.Caller{
-		Signer: self.Key, Book: self.Book(), Transport: transport,
+		Signer: signer.Key, Book: signer.Book(), Transport: transport,
 		Now: a.Now, Rand: a.Rand, AnswerTimeout: timeout,
 	}
 }

@@ -114,7 +114,7 @@ func (a *App) fetchPublicTarget(ctx context.Context, transport dispatch.Getter, 
 		return nil, err
 	}
 	if identity.IsShort(ref) {
-		client := &registryclient.Client{Transport: a.WithSearchURL(publicURL, a.HTTPTransport(0)), URL: publicURL}
+		client := &registryclient.Client{Transport: a.RegistryTransport(publicURL, a.HTTPTransport(0)), URL: publicURL}
 		page, err := client.Search(ctx, registryclient.Query{ShortID: ref, Limit: 2})
 		if err != nil {
 			return nil, err

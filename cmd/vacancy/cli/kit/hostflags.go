@@ -147,7 +147,7 @@ func (h *RemoteHost) operatorAccess(rawURL string) (string, stage.Key, error) {
 	if err != nil {
 		return "", "", problem.Wrap(problem.Usage, err, "%.200q is not a URL", rawURL)
 	}
-	if IsUnencrypted(u) {
+	if IsInsecureURL(u) {
 		return "", "", problem.New(problem.Usage, "the operator key would be sent to %s without encryption: use https", u.Host)
 	}
 	if key == "" && h.Stage == "" {
@@ -163,7 +163,7 @@ func (h *RemoteHost) operatorAccess(rawURL string) (string, stage.Key, error) {
 
 const callerCommands = "vacancy card URL, or another command for callers: call URL, snippet URL, receipt URL or search --registry URL. A key of an account in $" + AccountKeyEnv + " also permits account show and usage with --host URL"
 
-func IsUnencrypted(u *url.URL) bool {
+func IsInsecureURL(u *url.URL) bool {
 	return u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname())
 }
 

@@ -17,12 +17,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-func (a *App) SendSigned(ctx context.Context, transport *dispatch.HTTP, self Signer, method, url string) ([]byte, error) {
+func (a *App) SendSigned(ctx context.Context, transport *dispatch.HTTP, signer Signer, method, url string) ([]byte, error) {
 	u, err := dispatch.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: method, Target: u.RequestURI()}, a.Now())
+	proof, err := readproof.Sign(ctx, signer.Key, readproof.Request{Authority: u.Host, Method: method, Target: u.RequestURI()}, a.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (a *App) SendSigned(ctx context.Context, transport *dispatch.HTTP, self Sig
 
 // FetchReceipt fetches the receipt of a call. Position 0 stands for the last answered call that had
 // a price. The signature of the receipt is not verified.
-func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
+func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, signer Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
 	name := EscapeLine(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")
 	if !ok {
@@ -52,7 +52,7 @@ func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, self S
 	if position > 0 {
 		positionText = strconv.FormatUint(position, 10)
 	}
-	body, err := a.SendSigned(ctx, transport, self, http.MethodGet, base+call.ReceiptsPrefix+self.Key.ID().String()+"/"+target.ID.String()+"/"+positionText)
+	body, err := a.SendSigned(ctx, transport, signer, http.MethodGet, base+call.ReceiptsPrefix+signer.Key.ID().String()+"/"+target.ID.String()+"/"+positionText)
 	if err != nil {
 		return receipt.Receipt{}, err
 	}
@@ -60,7 +60,7 @@ func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, self S
 	if err != nil {
 		return r, problem.WithPlace(problem.Untrusted, "the host's answer", err)
 	}
-	if r.Caller != self.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
+	if r.Caller != signer.Key.ID() || r.Vacant != target.ID || position > 0 && r.Position != int64(position) {
 		return r, problem.New(problem.Untrusted, "the host's answer is the receipt of another call")
 	}
 	return r, nil

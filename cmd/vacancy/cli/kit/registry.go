@@ -47,9 +47,9 @@ func (a *App) RegistryURL(ctx context.Context, flag string, where HostFlags) (st
 	return url, err
 }
 
-// WithSearchURL returns the transport for requests to a registry. On a stage without an edge,
+// RegistryTransport returns the transport for requests to a registry. On a stage without an edge,
 // searches have a separate URL.
-func (a *App) WithSearchURL(registry string, transport registryclient.Transport) registryclient.Transport {
+func (a *App) RegistryTransport(registry string, transport registryclient.Transport) registryclient.Transport {
 	records, err := a.StageRecords()
 	if err != nil {
 		return transport

@@ -29,7 +29,7 @@ func TestSearchesGoWhereTheStageHasThem(t *testing.T) {
 	var got asked
 	for _, registry := range []string{"https://r.example", "https://other.example"} {
 		for _, path := range []string{"/v1/search?q=/v1/x", "/v1/query_capability", "/v1/capability_card/0", "/v1/searches"} {
-			if _, err := a.WithSearchURL(registry, &got).Do(t.Context(), outbound.Request{URL: registry + path}); err != nil {
+			if _, err := a.RegistryTransport(registry, &got).Do(t.Context(), outbound.Request{URL: registry + path}); err != nil {
 				t.Fatal(err)
 			}
 		}

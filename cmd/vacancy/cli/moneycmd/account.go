@@ -233,12 +233,12 @@ must have been created without --cap, --most, --days and --test.`,
 }
 
 func signClaim(a *kit.App, ctx context.Context, identityName string, host identity.ID, accountID string, dailyCap money.Amount) (string, error) {
-	self, err := a.ChooseSigner(ctx, identityName)
+	signer, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return "", err
 	}
 	c := claim.PaymentClaim{Host: host, Account: accountID, DailyCap: int64(dailyCap)}
-	err = c.Sign(ctx, self.Key, a.Now())
+	err = c.Sign(ctx, signer.Key, a.Now())
 	return c.String(), err
 }
 

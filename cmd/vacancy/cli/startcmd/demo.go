@@ -109,20 +109,20 @@ func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult
 		return err
 	}
 	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, KeylessAccess: string(demo.KeylessAccess)})
-	self, err := a.ChooseDemoSigner(ctx)
+	signer, err := a.ChooseDemoSigner(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, kit.CallTimeout)
 	defer cancel()
 	target := dispatch.Target{ID: demo.ID, URL: c.Endpoint, Card: &c, Name: demo.Name}
-	dispatcher := a.NewDispatcher(self, a.HTTPTransport(0), kit.CallTimeout)
+	dispatcher := a.NewDispatcher(signer, a.HTTPTransport(0), kit.CallTimeout)
 	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoMessage}}
 	res, err := dispatcher.Call(ctx, target, msg)
 	if err != nil {
 		return err
 	}
-	call := callcmd.NewCallResult(self, target, res)
+	call := callcmd.NewCallResult(signer, target, res)
 	r.Call, r.callSeq = &call, res.Request.Seq
 	return nil
 }

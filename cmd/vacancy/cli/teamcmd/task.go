@@ -25,17 +25,17 @@ type API struct {
 
 // WithClient runs f with a client of the API. The client acts for the account of the key in the
 // environment, or for the operator if the environment has no key.
-func (t *API) WithClient(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
+func (api *API) WithClient(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
 	if a.Env[kit.AccountKeyEnv] != "" {
-		base, err := a.AgentURL(ctx, t.Where)
+		base, err := a.AgentURL(ctx, api.Where)
 		if err != nil {
 			return err
 		}
 		return a.WithAccountKey(base, f)
 	}
-	return a.WithAdmin(t.Where, false, func(c *kit.AdminAPI) error {
-		if c.InProcess && !t.AllowInProcess {
-			return a.NoHostError(t.Where.Data)
+	return a.WithAdmin(api.Where, false, func(c *kit.AdminAPI) error {
+		if c.InProcess && !api.AllowInProcess {
+			return a.NoHostError(api.Where.Data)
 		}
 		return f(c)
 	})
@@ -47,10 +47,10 @@ func WithClient(ctx context.Context, a *kit.App, where kit.HostFlags, f func(op.
 
 // CallFunc returns a function that calls the operator's form of an operation if the client is a
 // *kit.AdminAPI, and otherwise the form for account keys.
-func CallFunc[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+func CallFunc[In, Out any](twin op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
 		_, isOperator := c.(*kit.AdminAPI)
-		return t.For(isOperator).Call(ctx, c, in)
+		return twin.For(isOperator).Call(ctx, c, in)
 	}
 }
 

@@ -103,10 +103,10 @@ func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, argv []s
 	if _, err := exec.LookPath(program.argv[0]); err != nil {
 		return problem.Wrap(problem.NotFound, err, "there is no program %s", kit.EscapeLine(program.argv[0]))
 	}
-	w := &turnRunner{App: a, options: opts, argv: program.argv, pausedJobs: map[string]*job{}}
-	defer w.close()
+	runner := &turnRunner{App: a, options: opts, argv: program.argv, pausedJobs: map[string]*job{}}
+	defer runner.close()
 	return a.WithWorker(ctx, f.where, func(work *workclient.Worker, _ op.Client) error {
-		work.Vacant, work.Handle, work.Observe = name, w.doTurn, a.WorkStatusPrinter(name, a.PrintNote)
+		work.Vacant, work.Handle, work.Observe = name, runner.doTurn, a.WorkStatusPrinter(name, a.PrintNote)
 		return work.Run(ctx)
 	})
 }
@@ -160,7 +160,7 @@ func (q *turnInput) prompt() string {
 }
 
 // doTurn implements workclient.Handler.
-func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (workclient.Answer, error) {
+func (tr *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (workclient.Answer, error) {
 	var q turnInput
 	var noAnswer workclient.Answer
 	if err := json.Unmarshal(t.Question, &q); err != nil {
@@ -173,17 +173,17 @@ func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(w
 	if q.Context != nil {
 		key = q.Caller + "/" + *q.Context
 	}
-	j := w.pausedJobs[key]
-	delete(w.pausedJobs, key)
+	j := tr.pausedJobs[key]
+	delete(tr.pausedJobs, key)
 	if j != nil && !j.isDone() && j.pauseTimer.Stop() {
 		option, ok := findOption(j.pendingQuestion.Options, q.Message)
 		if !ok {
-			return w.pauseJob(key, j)
+			return tr.pauseJob(key, j)
 		}
 		j.pendingQuestion.answer <- option
 	} else {
 		var err error
-		if j, err = w.startJob(ctx, &q, key != ""); err != nil {
+		if j, err = tr.startJob(ctx, &q, key != ""); err != nil {
 			return noAnswer, err
 		}
 	}
@@ -194,7 +194,7 @@ func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(w
 			hasText = hasText || e.Type == worker.TypeText
 			emit(e)
 		case j.pendingQuestion = <-questions:
-			return w.pauseJob(key, j)
+			return tr.pauseJob(key, j)
 		case <-ctxDone:
 			j.cancel(context.Cause(ctx))
 			ctxDone, questions = nil, nil
@@ -211,10 +211,10 @@ func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(w
 	}
 }
 
-func (w *turnRunner) startJob(ctx context.Context, q *turnInput, canPause bool) (*job, error) {
+func (tr *turnRunner) startJob(ctx context.Context, q *turnInput, canPause bool) (*job, error) {
 	j := &job{events: make(chan workclient.Event), questions: make(chan permissionQuestion), done: make(chan struct{})}
-	opts := w.options
-	opts.Command = exec.Command(w.argv[0], w.argv[1:]...)
+	opts := tr.options
+	opts.Command = exec.Command(tr.argv[0], tr.argv[1:]...)
 	opts.ReadOnly = opts.ReadOnly || acpclient.IsReadOnly(q.Message)
 	if opts.Ask == nil && canPause {
 		opts.Ask = j.askCaller
@@ -234,20 +234,20 @@ func (w *turnRunner) startJob(ctx context.Context, q *turnInput, canPause bool) 
 }
 
 // pauseJob ends a turn with the question of its program, which then waits for the next turn.
-func (w *turnRunner) pauseJob(key string, j *job) (workclient.Answer, error) {
-	maps.DeleteFunc(w.pausedJobs, func(_ string, j *job) bool { return j.isDone() })
-	if len(w.pausedJobs) >= maxPausedJobs {
+func (tr *turnRunner) pauseJob(key string, j *job) (workclient.Answer, error) {
+	maps.DeleteFunc(tr.pausedJobs, func(_ string, j *job) bool { return j.isDone() })
+	if len(tr.pausedJobs) >= maxPausedJobs {
 		j.cancel(context.Canceled)
 		<-j.done
 		return workclient.Answer{}, problem.New(problem.SubstrateBusy, "%d programs already wait for the answers of callers", maxPausedJobs)
 	}
 	j.pauseTimer = time.AfterFunc(pauseTimeout, func() { j.cancel(context.Canceled) })
-	w.pausedJobs[key] = j
+	tr.pausedJobs[key] = j
 	return workclient.Answer{State: worker.StateInputRequired, Text: questionText(j.pendingQuestion.Question)}, nil
 }
 
-func (w *turnRunner) close() {
-	for _, j := range w.pausedJobs {
+func (tr *turnRunner) close() {
+	for _, j := range tr.pausedJobs {
 		j.cancel(context.Canceled)
 		<-j.done
 	}

@@ -75,23 +75,23 @@ type eventReader struct {
 // WatchStacks implements cloud.Cloud. It uses event ids instead of times, because this machine's clock
 // may be wrong.
 func (c *Cloud) WatchStacks(ctx context.Context, stacks ...string) (cloud.EventReader, error) {
-	w := &eventReader{c, stacks, map[string]string{}}
+	reader := &eventReader{c, stacks, map[string]string{}}
 	for _, stack := range stacks {
 		out, err := c.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 		if err = ToProblem(err); err != nil && !problem.Is(err, problem.NotFound) {
 			return nil, err
 		}
 		if err == nil && len(out.StackEvents) > 0 {
-			w.lastEventID[stack] = aws.ToString(out.StackEvents[0].EventId)
+			reader.lastEventID[stack] = aws.ToString(out.StackEvents[0].EventId)
 		}
 	}
-	return w, nil
+	return reader, nil
 }
 
-func (w *eventReader) Next(ctx context.Context) ([]cloud.Event, error) {
+func (er *eventReader) Next(ctx context.Context) ([]cloud.Event, error) {
 	var history []cloud.Event
-	for _, stack := range w.stacks {
-		events, err := w.readNewEvents(ctx, stack)
+	for _, stack := range er.stacks {
+		events, err := er.readNewEvents(ctx, stack)
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			return history, err
 		}
@@ -102,9 +102,9 @@ func (w *eventReader) Next(ctx context.Context) ([]cloud.Event, error) {
 }
 
 // readNewEvents reads the events of a stack since the last returned event.
-func (w *eventReader) readNewEvents(ctx context.Context, stack string) ([]cloud.Event, error) {
+func (er *eventReader) readNewEvents(ctx context.Context, stack string) ([]cloud.Event, error) {
 	var events []cloud.Event
-	pages := cloudformation.NewDescribeStackEventsPaginator(w.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
+	pages := cloudformation.NewDescribeStackEventsPaginator(er.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 pages:
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -112,7 +112,7 @@ pages:
 			return nil, ToProblem(err)
 		}
 		for _, e := range page.StackEvents {
-			if aws.ToString(e.EventId) == w.lastEventID[stack] {
+			if aws.ToString(e.EventId) == er.lastEventID[stack] {
 				break pages
 			}
 			events = append(events, cloud.Event{
@@ -122,7 +122,7 @@ pages:
 		}
 	}
 	if len(events) > 0 {
-		w.lastEventID[stack] = events[0].ID
+		er.lastEventID[stack] = events[0].ID
 	}
 	slices.Reverse(events)
 	return events, nil

@@ -73,8 +73,8 @@ func (l *rateLimit) takeToken() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Fill(l.rate.PerSecond, l.now())
-	if missing := l.Spent + 1 - float64(l.rate.Burst); missing > 0 {
-		return problem.New(problem.TooManyRequests, "the host has reached its rate limit for file %s; try again in %.0f s", l.requestKind, math.Ceil(missing/l.rate.PerSecond))
+	if missingTokens := l.Spent + 1 - float64(l.rate.Burst); missingTokens > 0 {
+		return problem.New(problem.TooManyRequests, "the host has reached its rate limit for file %s; try again in %.0f s", l.requestKind, math.Ceil(missingTokens/l.rate.PerSecond))
 	}
 	l.Spent++
 	return nil

@@ -39,11 +39,11 @@ func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	}); err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			h.ackAfterRefusal(ctx, refusal.Problem)
+			h.settleAfterRefusal(ctx, refusal.Problem)
 		}
 		return e.findByEnvelope(ctx, &t, err)
 	}
-	h.ackAndAnnounce(ctx)
+	h.settleAndAnnounce(ctx)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
 	}
@@ -75,21 +75,21 @@ func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Enve
 		return h.acceptWrites(ctx)(row)
 	}})
 	switch {
-	case h.ackMessage == nil:
+	case h.settleMessage == nil:
 	case out.State == call.Pending:
-		h.ackAndAnnounce(ctx)
+		h.settleAndAnnounce(ctx)
 	default:
-		h.ackAfterRefusal(ctx, out.Problem)
+		h.settleAfterRefusal(ctx, out.Problem)
 	}
 	return out
 }
 
 type handoff struct {
-	engine     *Engine
-	turn       *Turn
-	startedAt  time.Time
-	task       Task
-	ackMessage func(ctx context.Context, stored bool)
+	engine        *Engine
+	turn          *Turn
+	startedAt     time.Time
+	task          Task
+	settleMessage func(ctx context.Context, stored bool)
 }
 
 func (e *Engine) newHandoff(t *Turn) *handoff {
@@ -122,8 +122,8 @@ func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]st
 		if err != nil {
 			return nil, err
 		}
-		if h.ackMessage == nil { // the commit may be repeated
-			if h.ackMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
+		if h.settleMessage == nil { // the commit may be repeated
+			if h.settleMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
 		}
@@ -139,16 +139,16 @@ func (t *Turn) backgroundCountWrite(sender Sender) store.Write {
 	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: limit}
 }
 
-func (h *handoff) ackAndAnnounce(ctx context.Context) {
-	if h.ackMessage != nil {
-		h.ackMessage(ctx, true)
+func (h *handoff) settleAndAnnounce(ctx context.Context) {
+	if h.settleMessage != nil {
+		h.settleMessage(ctx, true)
 	}
 	h.engine.announceTurn(h.turn)
 }
 
-func (h *handoff) ackAfterRefusal(ctx context.Context, p *problem.Error) {
-	if h.ackMessage != nil {
-		h.ackMessage(ctx, p.Kind == problem.Unavailable)
+func (h *handoff) settleAfterRefusal(ctx context.Context, p *problem.Error) {
+	if h.settleMessage != nil {
+		h.settleMessage(ctx, p.Kind == problem.Unavailable)
 	}
 }
 

@@ -160,7 +160,7 @@ func (e *Engine) tryCancel(ctx context.Context, l *loadedTask) error {
 func (e *Engine) failAbandoned(ctx context.Context, l *loadedTask) error {
 	cause, text := problem.New(problem.DeadlineExceeded, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
 	if l.head.State == Submitted {
-		cause = problem.New(problem.DeadlineExceeded, "the turn did not begin within %.0f minutes", call.MaxQueued.Minutes())
+		cause = problem.New(problem.DeadlineExceeded, "the turn did not begin within %.0f minutes", call.MaxQueueDuration.Minutes())
 		text = cause.Text() + " because the host was busy; send the message again later"
 	}
 	if d := l.head.Dispatch; d != nil && l.head.isOverdue(e.Now()) {

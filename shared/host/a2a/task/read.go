@@ -278,11 +278,11 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, afterKey string)
 				matching = append(matching, listedHead{h, lastKey})
 			}
 		}
-		isCountOver := total > MaxListed
+		isOverMaxListed := total > MaxListed
 		switch cursor = next; {
-		case cursor == "" || isCountOver && len(matching) > q.PageSize:
+		case cursor == "" || isOverMaxListed && len(matching) > q.PageSize:
 			return matching, total, nil
-		case isCountOver && lastKey < afterKey: // the rest need not be counted
+		case isOverMaxListed && lastKey < afterKey: // the rest need not be counted
 			r.Start, cursor, lastKey = afterKey, "", afterKey
 		}
 	}
@@ -302,7 +302,7 @@ func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(Num
 
 func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(State) bool, emit func(NumberedEvent) bool) error {
 	l := &loadedTask{ref: r}
-	for idle := 0; ; idle++ {
+	for idleRounds := 0; ; idleRounds++ {
 		changed, unsubscribe := e.hub.subscribe(r.partition())
 		err := e.refreshTask(ctx, l)
 		for _, event := range l.events[min(after, len(l.events)):] {
@@ -310,7 +310,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(
 				unsubscribe()
 				return nil
 			}
-			after, idle = event.Number, 0
+			after, idleRounds = event.Number, 0
 		}
 		if err != nil || isDone(l.task.Status.State) {
 			unsubscribe()
@@ -319,7 +319,7 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(
 		poll := e.PollInterval
 		switch {
 		case poll > 0:
-		case idle < 4:
+		case idleRounds < 4:
 			poll = 250 * time.Millisecond
 		default:
 			poll = time.Second

@@ -101,7 +101,7 @@ func (h *head) isAbandoned(now time.Time) bool {
 	case h.isUnaccepted():
 		return false
 	case h.State == Submitted:
-		return now.Sub(h.StatusTime) > call.MaxQueued
+		return now.Sub(h.StatusTime) > call.MaxQueueDuration
 	}
 	return h.State == Working && now.After(h.LeaseEnd)
 }

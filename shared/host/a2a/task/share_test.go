@@ -183,7 +183,7 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 	if err := w.store.Commit(t.Context(), store.Put{Key: share, WriteID: store.WriteID{1}, Number: 1}); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(call.MaxQueued - 10*time.Second)
+	w.clock.advance(call.MaxQueueDuration - 10*time.Second)
 	if err := w.refused(e, message); !errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrFullForAccount) {
 		t.Errorf("RunQueued() = %v, want the share full for a guest", err)
 	}

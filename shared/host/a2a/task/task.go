@@ -340,9 +340,9 @@ func (e *Engine) findByEnvelope(ctx context.Context, t *Turn, err error) (Task, 
 	if !ok || !t.Signed || refusal.State == "" || refusal.State == call.Unknown {
 		return Task{}, err
 	}
-	begunRef := t.Ref
-	begunRef.ID = EnvelopeTaskID(refusal.Hash)
-	found, getErr := e.Get(ctx, begunRef)
+	newTaskRef := t.Ref
+	newTaskRef.ID = EnvelopeTaskID(refusal.Hash)
+	found, getErr := e.Get(ctx, newTaskRef)
 	if t.Continue && errors.Is(getErr, ErrNotFound) {
 		found, getErr = e.Get(ctx, t.Ref)
 		if getErr == nil && !slices.ContainsFunc(found.History, func(m Message) bool { return t.ContainsEnvelope(&m) }) {

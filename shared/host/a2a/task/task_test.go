@@ -852,7 +852,7 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 	w.t.Helper()
 	ctx := context.Background()
 	pair := call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}
-	w.clock.advance(call.MaxQueued + task.MaxTurnTime + time.Minute)
+	w.clock.advance(call.MaxQueueDuration + task.MaxTurnTime + time.Minute)
 	for {
 		select {
 		case message := <-w.queue.sent: // it comes back to another worker

@@ -75,7 +75,7 @@ func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool
 		return original, err
 	}
 	isPending := isRepeat && sourceHead.State == Submitted
-	copiedHead, err := e.Store.Doc(ctx, target.headKey())
+	targetHeadDoc, err := e.Store.Doc(ctx, target.headKey())
 	if err != nil {
 		return original, err
 	}
@@ -123,7 +123,7 @@ func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool
 				return original, err
 			}
 		}
-		if copiedHead.Version > 0 {
+		if targetHeadDoc.Version > 0 {
 			continue // copied before an interruption
 		}
 		if copiedDoc.Data, err = e.seal(ctx, copiedDoc.Key, plaintext); err != nil {
@@ -138,7 +138,7 @@ func (e *Engine) copyTask(ctx context.Context, source, target Ref, isRepeat bool
 			return original, err
 		}
 	}
-	if copiedHead.Version > 0 {
+	if targetHeadDoc.Version > 0 {
 		return original, nil
 	}
 	if sourceHead.ListOwner = target.Owner; isRepeat {

@@ -110,7 +110,7 @@ func TestAQueuedTurnOfAnEarlierProgramRunsOnce(t *testing.T) {
 		t.Errorf("the queued task = %s after %d turns", summary(got), w.ran.Load())
 	}
 	repeat()
-	w.clock.advance(call.MaxQueued + 1)
+	w.clock.advance(call.MaxQueueDuration + 1)
 	if repeat(); w.ran.Load() != 1 {
 		t.Errorf("%d turns ran, want 1", w.ran.Load())
 	}
@@ -131,11 +131,11 @@ func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
 	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) {
 		t.Errorf("RunQueued() = %v, want ErrAgain: the same message may be ahead of its task's document", err)
 	}
-	w.clock.advance(call.MaxQueued + 1)
+	w.clock.advance(call.MaxQueueDuration + 1)
 	turn.Owner = call.AccountOwner(account, "")
 	got := w.get(w.b, turn.Ref)
 	if got.Status.State != task.Failed || w.ran.Load() != 0 {
-		t.Errorf("after %v: %s after %d turns, want a failure and none", call.MaxQueued, summary(got), w.ran.Load())
+		t.Errorf("after %v: %s after %d turns, want a failure and none", call.MaxQueueDuration, summary(got), w.ran.Load())
 	}
 	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) || w.ran.Load() != 0 {
 		t.Errorf("later: RunQueued() = %v after %d turns", err, w.ran.Load())

@@ -75,8 +75,8 @@ func New(c Config) *Runner {
 
 // Answer answers q with the plan of q.Vacant. Its errors are for the log and not for the caller.
 func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Request) (string, error) {
-	ctx, w := extendDelegationPath(ctx, q.Vacant)
-	if err := w.checkDepth(); err != nil {
+	ctx, path := extendDelegationPath(ctx, q.Vacant)
+	if err := path.checkDepth(); err != nil {
 		return "", err
 	}
 	p, ok, err := v.Plan(ctx, q.Vacant)
@@ -86,7 +86,7 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 	if err != nil {
 		return "", err
 	}
-	planRun := &run{Runner: r, host: host{v, c}, path: w, question: q, plan: &p}
+	planRun := &run{Runner: r, host: host{v, c}, path: path, question: q, plan: &p}
 	delegateAll := planRun.delegateInOrder
 	if p.Parallel {
 		delegateAll = planRun.delegateInParallel
@@ -126,12 +126,12 @@ type delegationPath struct {
 type delegationPathKey struct{}
 
 func extendDelegationPath(ctx context.Context, id identity.ID) (context.Context, delegationPath) {
-	w, ok := ctx.Value(delegationPathKey{}).(delegationPath)
+	path, ok := ctx.Value(delegationPathKey{}).(delegationPath)
 	if !ok {
-		w.callCount = new(atomic.Int32)
+		path.callCount = new(atomic.Int32)
 	}
-	w.ids = append(slices.Clip(w.ids), id)
-	return context.WithValue(ctx, delegationPathKey{}, w), w
+	path.ids = append(slices.Clip(path.ids), id)
+	return context.WithValue(ctx, delegationPathKey{}, path), path
 }
 
 func (w delegationPath) checkDepth() error {

@@ -18,9 +18,9 @@ type DelegatedAnswer struct {
 // Delegate lets parent's owner delegate a task to a child. The account in credential pays for the
 // calls that answer the task.
 func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, credential call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
-	ctx, w := extendDelegationPath(ctx, parent)
+	ctx, path := extendDelegationPath(ctx, parent)
 	paid := &paidCalls{pipeline: calls, credential: credential}
-	parentRun := &run{Runner: r, host: host{v, paid}, path: w, question: substrate.Request{Vacant: parent}}
+	parentRun := &run{Runner: r, host: host{v, paid}, path: path, question: substrate.Request{Vacant: parent}}
 	res, err := parentRun.delegate(ctx, &plan.Delegation{Child: child.String(), Task: task}, task)
 	return DelegatedAnswer{res.cutReason.AppendRemark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
 }

@@ -25,8 +25,8 @@ const messageSchema = `{"type":"object","properties":{"message":{"type":"string"
 // VacantTools returns a tool for each asked vacant that the agent of asker may ask now. In the
 // returned context, the calls of the tools count as delegations.
 func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker identity.ID, asked []identity.ID) (context.Context, loop.Offer, error) {
-	ctx, w := extendDelegationPath(ctx, asker)
-	toolRun := &run{Runner: r, host: host{v, c}, path: w, question: substrate.Request{Vacant: asker}}
+	ctx, path := extendDelegationPath(ctx, asker)
+	toolRun := &run{Runner: r, host: host{v, c}, path: path, question: substrate.Request{Vacant: asker}}
 	var offer loop.Offer
 	for _, id := range asked {
 		callee, ok, err := v.FindAskable(ctx, asker, id)

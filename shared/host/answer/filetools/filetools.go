@@ -98,8 +98,8 @@ func (s *session) asWritingTool(t loop.Tool) loop.Tool {
 	return t
 }
 
-// filePath normalizes a path chosen by a model. The path may begin with a slash or "./".
-func filePath(p string) (string, error) {
+// normalizePath normalizes a path chosen by a model. The path may begin with a slash or "./".
+func normalizePath(p string) (string, error) {
 	if slices.Contains(strings.Split(p, "/"), "..") {
 		return workspace.NormalizePath(p) // returns the error for a path with ".."
 	}
@@ -107,7 +107,7 @@ func filePath(p string) (string, error) {
 }
 
 func (s *session) readAndLog(ctx context.Context, name string) (f workspace.File, data []byte, err error) {
-	if name, err = filePath(name); err != nil {
+	if name, err = normalizePath(name); err != nil {
 		return f, nil, err
 	}
 	if !s.canRead(name) {
@@ -129,7 +129,7 @@ func (s *session) logAccess(t task.LogType, f *workspace.File) {
 }
 
 func (s *session) logBlocked(path, reason string) {
-	if normalized, err := filePath(path); err == nil {
+	if normalized, err := normalizePath(path); err == nil {
 		path = normalized
 	}
 	s.turn.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
@@ -167,7 +167,7 @@ func (s *session) saveFile(ctx context.Context, name string, isEdit bool, change
 }
 
 func (s *session) trySaveFile(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (f workspace.File, err error) {
-	if name, err = filePath(name); err != nil {
+	if name, err = normalizePath(name); err != nil {
 		return f, err
 	}
 	var oldData []byte

@@ -230,7 +230,7 @@ func TestPathsOfModels(t *testing.T) {
 		"a/b": "a/b", "/a/b": "a/b", "./a//b/": "a/b", "a/./b": "a/b", "e\u0301": "é",
 		"": "!", "/": "!", ".": "!", "..": "!", "a/../b": "!", "../a": "!", `a\b`: "!", "a\x00": "!", "a\n": "!", "\xff": "!", strings.Repeat("a", 401): "!",
 	} {
-		got, err := filePath(path)
+		got, err := normalizePath(path)
 		if err != nil {
 			got = "!"
 		}

@@ -81,7 +81,7 @@ func (q *scope) check(pattern string) (err error) {
 		q.Folder = ""
 		return nil
 	}
-	q.Folder, err = filePath(q.Folder)
+	q.Folder, err = normalizePath(q.Folder)
 	q.Folder += "/"
 	return err
 }

@@ -108,9 +108,9 @@ func wordValue(word string, terms *search.Terms) (best float64) {
 			points := 0.0
 			switch k, ok := search.MatchKind(word, term); {
 			case ok && (k != search.KindInside || search.MinInsideRunes(word) == 1) && utf8.RuneCountInString(word) >= search.MinInsideRunes(word), ok && k == search.KindExact:
-				points = float64(search.Points(search.Group(g), k))
+				points = float64(search.MatchPoints(search.Group(g), k))
 			case sameStem(word, term):
-				points = float64(search.Points(search.Group(g), search.KindPrefix)) / 2
+				points = float64(search.MatchPoints(search.Group(g), search.KindPrefix)) / 2
 			}
 			best = max(best, points/search.MaxPoints)
 		}

@@ -117,7 +117,7 @@ func (r *run) dropUnknown(unknown *envelope.Envelope, h identity.Hash, reply hos
 	}
 }
 
-func (r *run) askFate(ctx context.Context, e envelope.Envelope, patient bool) (hostReply, error) {
+func (r *run) askFate(ctx context.Context, e envelope.Envelope, canRetry bool) (hostReply, error) {
 	body := envelope.AppendRequest(nil, nil, &e)
 	for failedTries, pendingReplies := 0, 0; ; {
 		reply, err := r.post(ctx, r.callURLs.ask, body)
@@ -126,7 +126,7 @@ func (r *run) askFate(ctx context.Context, e envelope.Envelope, patient bool) (h
 			return reply, err
 		case err == nil && reply.state != statePending && !reply.isInconclusive():
 			return reply, nil
-		case !patient:
+		case !canRetry:
 			if reply.state != statePending {
 				r.askError = errors.Join(err, replyError(reply))
 			}
@@ -138,7 +138,7 @@ func (r *run) askFate(ctx context.Context, e envelope.Envelope, patient bool) (h
 			err = r.pause(ctx, pendingReplies)
 			pendingReplies++
 		default:
-			r.mayHaveReached = true // the envelope was sent earlier
+			r.mayHaveReachedTarget = true // the envelope was sent earlier
 			if failedTries++; failedTries >= r.caller.tryLimit() {
 				return reply, r.unresolvedError(err)
 			}

@@ -182,7 +182,7 @@ func (r *run) tooManyListedError() error {
 
 func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool) error {
 	h := r.setCurrent(e)
-	r.mayHaveReached, r.mayBeAccepted = r.mayHaveReached || mayHaveArrived, r.mayBeAccepted || mayHaveArrived
+	r.mayHaveReachedTarget, r.mayBeAccepted = r.mayHaveReachedTarget || mayHaveArrived, r.mayBeAccepted || mayHaveArrived
 	body, callURL := envelope.AppendRequest(nil, nil, &e), r.withMaxPrice(r.callURLs.send)
 	storeFailed := false
 	for failedTries, pendingReplies := 0, 0; ; {
@@ -251,7 +251,7 @@ func (a hostReply) hasStoreFailure() bool {
 // endPosting ends the attempts to post e. If the caller may now call another vacant, endPosting
 // first asks the host for the fate of e, because otherwise both vacants could run the call.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
-	if r.mayBeAccepted || !r.mayHaveReached || r.caller.MaxUnacceptedTries == 0 {
+	if r.mayBeAccepted || !r.mayHaveReachedTarget || r.caller.MaxUnacceptedTries == 0 {
 		return r.unresolvedError(cause)
 	}
 	reply, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
@@ -376,7 +376,7 @@ func (r *run) post(ctx context.Context, url string, body []byte) (hostReply, err
 	start := r.caller.currentTime()
 	status, responseBody, err := r.caller.Transport.Post(ctx, url, body)
 	r.result.RequestTime += r.caller.currentTime().Sub(start)
-	r.mayHaveReached = r.mayHaveReached || !problem.Is(err, problem.Unavailable)
+	r.mayHaveReachedTarget = r.mayHaveReachedTarget || !problem.Is(err, problem.Unavailable)
 	if err != nil {
 		return hostReply{}, err
 	}
@@ -410,7 +410,7 @@ func (r *run) unresolvedError(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):
 		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is stored; run the same command again to resume it", r.target.Name)
-	case !r.mayHaveReached:
+	case !r.mayHaveReachedTarget:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is stored; run the same command again to send it", r.target.Name)
 	case !r.mayBeAccepted && r.caller.MaxUnacceptedTries > 0:
 		return problem.Wrap(problem.Unavailable, cause, "%s does not accept calls now", r.target.Name)

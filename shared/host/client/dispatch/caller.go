@@ -120,19 +120,19 @@ type run struct {
 	state    State
 	result   *Result
 
-	callKey          string
-	isCall           bool
-	hasPendingCall   bool
-	clockCorrected   bool
-	floorRetries     int
-	askedHashes      map[identity.Hash]bool
-	waitedTime       time.Duration
-	unlimitedCtx     context.Context // not limited by Caller.MaxTime
-	lastWaitStreamed bool
-	streamRefused    bool
-	mayHaveReached   bool
-	mayBeAccepted    bool
-	askError         error // if set, only envelopes of the call in hand are asked for
+	callKey              string
+	isCall               bool
+	hasPendingCall       bool
+	clockCorrected       bool
+	floorRetries         int
+	askedHashes          map[identity.Hash]bool
+	waitedTime           time.Duration
+	unlimitedCtx         context.Context // not limited by Caller.MaxTime
+	lastWaitStreamed     bool
+	streamRefused        bool
+	mayHaveReachedTarget bool
+	mayBeAccepted        bool
+	askError             error // if set, only envelopes of the call in hand are asked for
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {

@@ -128,7 +128,7 @@ func (r *run) judgeReset(ctx context.Context, reply hostReply) error {
 }
 
 func (r *run) unconfirmedResetError(cause error) error {
-	if !r.mayHaveReached {
+	if !r.mayHaveReachedTarget {
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, the reset was not sent; it is stored; run the same command again to send it", r.target.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not confirmed the reset; it is stored; run the same command again to resume it", r.target.Name)

@@ -30,8 +30,8 @@ func (f Follower) verifyEvents(ctx context.Context, r *Report, leaves []identity
 		if err := g.Wait(); err != nil {
 			return err
 		}
-		for _, v := range results {
-			switch v {
+		for _, result := range results {
+			switch result {
 			case eventVerified:
 				r.VerifiedCount++
 			case eventHidden:

@@ -40,13 +40,13 @@ func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observa
 		}
 		return err
 	}
-	t := planVisitor{collector: c, readBudget: budget, visited: map[identity.ID]bool{s.id: true}}
-	err := t.visitPlan(ctx, s.id, s.parent != nil, 1)
-	slices.Sort(t.families)
-	o.Families = slices.Compact(t.families)
+	visitor := planVisitor{collector: c, readBudget: budget, visited: map[identity.ID]bool{s.id: true}}
+	err := visitor.visitPlan(ctx, s.id, s.parent != nil, 1)
+	slices.Sort(visitor.families)
+	o.Families = slices.Compact(visitor.families)
 	switch {
-	case t.reason != "":
-		o.MissingReasons[gate.Substrate] = t.reason
+	case visitor.reason != "":
+		o.MissingReasons[gate.Substrate] = visitor.reason
 	case len(o.Families) == 0:
 		o.MissingReasons[gate.Substrate] = reasonComposite
 	}

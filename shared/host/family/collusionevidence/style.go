@@ -143,18 +143,18 @@ func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint
 		if wanted != nil && !slices.Contains(wanted, row.Position) || len(r.responses) == MaxResponses {
 			continue
 		}
-		a, err := call.DecodeResponse(row)
-		if err != nil || a.Kind != call.RowAnswer {
+		answer, err := call.DecodeResponse(row)
+		if err != nil || answer.Kind != call.RowAnswer {
 			continue
 		}
-		if a.Time.Before(r.windowStart) {
+		if answer.Time.Before(r.windowStart) {
 			reachedOld = true
 			continue
 		}
-		if a.Usage != nil {
-			r.versions[agentVersion{int(a.Usage.AgentVersion), a.Usage.UsedFallback}] = true
+		if answer.Usage != nil {
+			r.versions[agentVersion{int(answer.Usage.AgentVersion), answer.Usage.UsedFallback}] = true
 		}
-		response, ok, err := r.openAnswer(ctx, pair, &a)
+		response, ok, err := r.openAnswer(ctx, pair, &answer)
 		if err != nil {
 			return nil, false, err
 		}

@@ -95,7 +95,7 @@ func (a *ArtefactsShape) check() error {
 		max   int
 	}{
 		{"manifest_signature_parent", a.ManifestParent, identity.SignatureSize}, {"manifest_signature_child", a.ManifestChild, identity.SignatureSize},
-		{"event_signature_hex", a.Signature, identity.SignatureSize}, {"event_idempotency_key", []byte(a.Key), event.MaxKeyBytes},
+		{"event_signature_hex", a.Signature, identity.SignatureSize}, {"event_idempotency_key", []byte(a.Key), event.MaxIdempotencyKeyBytes},
 	} {
 		if len(field.value) > field.max {
 			return problem.Invalid("artefacts."+field.name, fmt.Sprintf("at most %d bytes", field.max), fmt.Sprint(len(field.value)))

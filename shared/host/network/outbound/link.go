@@ -18,7 +18,7 @@ func CheckLink(s string) error {
 	const want = "a public https URL without user and password, for example https://example.com/cat.png"
 	invalidErr := problem.Invalid("url", want, quote(s))
 	u, err := url.Parse(s)
-	if len(s) > maxURL || err != nil || u.Scheme != "https" || u.Opaque != "" || u.User != nil {
+	if len(s) > maxURLBytes || err != nil || u.Scheme != "https" || u.Opaque != "" || u.User != nil {
 		return invalidErr
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))

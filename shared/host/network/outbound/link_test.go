@@ -27,7 +27,7 @@ var badLinks = []string{
 	"https://localhost/", "https://LOCALHOST./", "https://app.localhost/", "https://localhost:8080/", "https://metadata/", "https://intranet/x", "https://metadata.google.internal/",
 	"https://printer.local/", "https://router.home.arpa./", "https://１２７.0.0.1/", "https://127。0。0。1/", "https://ⓛocalhost/", "https://münchen.de/", "https://%31%32%37.0.0.1/", "https://a.example%2f@127.0.0.1/",
 	"https://127.0.0.1\t/", "https://127.0.\n0.1/", " https://example.com/", "https://example.com /", "https://exa mple.com/", "https://example..com/", "https://.example.com/", "https://example.com:x/",
-	"https://example.com/" + strings.Repeat("x", maxURL),
+	"https://example.com/" + strings.Repeat("x", maxURLBytes),
 }
 
 func TestLinksForAgentsAreHTTPSAtPublicHosts(t *testing.T) {

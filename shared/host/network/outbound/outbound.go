@@ -25,8 +25,8 @@ import (
 const (
 	DefaultMaxReply = 2 << 20 // bytes
 	DefaultTimeout  = 30 * time.Second
-	maxHeader       = 64 << 10 // bytes
-	maxURL          = 4 << 10  // bytes
+	maxHeaderBytes  = 64 << 10 // bytes
+	maxURLBytes     = 4 << 10  // bytes
 	maxIdlePerHost  = 64
 	maxIdle         = 256 // strangers choose the number of hosts
 	idleTimeout     = 90 * time.Second
@@ -86,7 +86,7 @@ func (o *Options) newHTTPClient(allowLoopback, allowPrivate bool) *http.Client {
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2:      true,
 			DisableCompression:     true, // MaxReply limits the bytes on the network
-			MaxResponseHeaderBytes: maxHeader,
+			MaxResponseHeaderBytes: maxHeaderBytes,
 			MaxIdleConns:           maxIdle,
 			MaxIdleConnsPerHost:    maxIdlePerHost,
 			IdleConnTimeout:        idleTimeout,
@@ -175,7 +175,7 @@ func (c *Client) Post(ctx context.Context, actor Actor, url string, body []byte)
 // ParseURL refuses a user and password, because they would be stored and shown with the URL.
 func ParseURL(s string) (*url.URL, error) {
 	const want = "an absolute http or https URL"
-	if len(s) > maxURL {
+	if len(s) > maxURLBytes {
 		return nil, problem.Invalid("url", "at most 4096 bytes", "more")
 	}
 	u, err := url.Parse(s)

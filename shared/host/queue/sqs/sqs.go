@@ -110,7 +110,7 @@ func (q *Queue) redeliveryDelay(message string, firstDelivery time.Time, hasAcco
 		}
 	}
 	wait := max(queue.FullRetryDelay, q.nextRedelivery[sender].Sub(now))
-	if maxWait := max(queue.FullRetryDelay, firstDelivery.Add(call.MaxQueued+queue.FullRetryDelay).Sub(now)); wait > maxWait {
+	if maxWait := max(queue.FullRetryDelay, firstDelivery.Add(call.MaxQueueDuration+queue.FullRetryDelay).Sub(now)); wait > maxWait {
 		return maxWait
 	}
 	q.nextRedelivery[sender] = now.Add(wait + waitingAccounts*queue.FullRetryInterval)

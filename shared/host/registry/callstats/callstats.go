@@ -60,17 +60,17 @@ type pendingObservations struct {
 	refs   []Reference      // oldest first
 }
 
-func (n *pendingObservations) add(newer pendingObservations) {
-	if n.counts == nil {
-		n.counts = make(map[int64]uint32)
+func (p *pendingObservations) add(newer pendingObservations) {
+	if p.counts == nil {
+		p.counts = make(map[int64]uint32)
 	}
 	for hour, count := range newer.counts {
-		if len(n.counts) < MaxHours || n.counts[hour] > 0 {
-			n.counts[hour] += count
+		if len(p.counts) < MaxHours || p.counts[hour] > 0 {
+			p.counts[hour] += count
 		}
 	}
-	n.refs = append(n.refs, newer.refs...)
-	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
+	p.refs = append(p.refs, newer.refs...)
+	p.refs = slices.Clone(p.refs[max(len(p.refs)-MaxReferences, 0):])
 }
 
 // vacantState contains the observations of one vacant. Only the current writer uses isCurrent,

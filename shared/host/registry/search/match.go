@@ -104,11 +104,11 @@ func newQueryWord(word string) queryWord {
 
 func (w queryWord) points(texts *[GroupCount][]string) (best int) {
 	for g, group := range texts {
-		if best >= Points(Group(g), KindExact) {
+		if best >= MatchPoints(Group(g), KindExact) {
 			break // weaker groups give fewer points
 		}
 		if k, ok := w.bestKind(group); ok {
-			best = max(best, Points(Group(g), k))
+			best = max(best, MatchPoints(Group(g), k))
 		}
 	}
 	return best

@@ -31,7 +31,7 @@ const (
 	ScoreSteps = 4096
 )
 
-func Points(g Group, k Kind) int { return (4 - int(g)) * (4 - int(k)) }
+func MatchPoints(g Group, k Kind) int { return (4 - int(g)) * (4 - int(k)) }
 
 func ScoreStep(score float64) int {
 	if !(score > 0) {
@@ -70,9 +70,9 @@ func (q *Query) WeightFromRank(rank float64) int {
 // group.
 type Terms [GroupCount][]string
 
-// MaxText limits the normalised text of a group in bytes, because a longer text would match almost
+// MaxGroupTextBytes limits the normalised text of a group in bytes, because a longer text would match almost
 // all queries and slow down every index.
-const MaxText = 4 << 10
+const MaxGroupTextBytes = 4 << 10
 
 func (e *Entry) Terms() Terms {
 	var t Terms
@@ -136,7 +136,7 @@ func (q *Query) Tags() []string {
 func shortIDTag(short string) string { return "\x1c" + short }
 
 func normaliseTexts(texts []string) []string {
-	out, remaining := make([]string, 0, len(texts)), MaxText
+	out, remaining := make([]string, 0, len(texts)), MaxGroupTextBytes
 	for _, t := range texts {
 		n := Normalise(t)
 		if len(n) > remaining {

@@ -60,8 +60,8 @@ func (r *Request) setFilters(q *Query) error {
 	for _, f := range []struct{ name, value string }{
 		{"tag", r.Tag}, {"category", r.Category}, {"location", r.Area}, {"family", r.Family}, {"family", r.ClaimedFamily},
 	} {
-		if len(f.value) > MaxQuery {
-			return problem.Invalid(f.name, "at most "+strconv.Itoa(MaxQuery)+" bytes", strconv.Itoa(len(f.value)))
+		if len(f.value) > MaxQueryBytes {
+			return problem.Invalid(f.name, "at most "+strconv.Itoa(MaxQueryBytes)+" bytes", strconv.Itoa(len(f.value)))
 		}
 		if !utf8.ValidString(f.value) {
 			return problem.Invalid(f.name, "UTF-8", "other bytes")

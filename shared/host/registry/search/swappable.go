@@ -15,39 +15,39 @@ func NewSwappable(index Index) *SwappableIndex { return &SwappableIndex{index: i
 
 // Replace waits for running methods and uses the index that swap returns. The returned index must
 // not be nil, even with an error.
-func (r *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.index, err = swap(r.index)
+func (s *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index, err = swap(s.index)
 	return err
 }
 
-func (r *SwappableIndex) Apply(ctx context.Context, b Batch) error {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.Apply(ctx, b)
+func (s *SwappableIndex) Apply(ctx context.Context, b Batch) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.index.Apply(ctx, b)
 }
 
-func (r *SwappableIndex) Query(ctx context.Context, q Query) ([]Hit, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.Query(ctx, q)
+func (s *SwappableIndex) Query(ctx context.Context, q Query) ([]Hit, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.index.Query(ctx, q)
 }
 
-func (r *SwappableIndex) Mark(ctx context.Context) (string, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.Mark(ctx)
+func (s *SwappableIndex) Mark(ctx context.Context) (string, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.index.Mark(ctx)
 }
 
-func (r *SwappableIndex) Count(ctx context.Context) (int, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.Count(ctx)
+func (s *SwappableIndex) Count(ctx context.Context) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.index.Count(ctx)
 }
 
-func (r *SwappableIndex) Close() error {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.index.Close()
+func (s *SwappableIndex) Close() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.index.Close()
 }

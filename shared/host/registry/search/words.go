@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	MaxQuery = 256 // bytes
-	MaxWords = 8
+	MaxQueryBytes = 256 // bytes
+	MaxWords      = 8
 )
 
 // Normalise returns the form in which texts are compared. It is idempotent.
@@ -211,8 +211,8 @@ func ParseWords(q string) ([]string, error) {
 }
 
 func ParseText(q string) (string, error) {
-	if len(q) > MaxQuery {
-		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQuery), fmt.Sprint(len(q)))
+	if len(q) > MaxQueryBytes {
+		return "", problem.Invalid("q", fmt.Sprintf("at most %d bytes", MaxQueryBytes), fmt.Sprint(len(q)))
 	}
 	if !utf8.ValidString(q) {
 		return "", problem.Invalid("q", "UTF-8", "other bytes")

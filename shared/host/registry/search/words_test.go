@@ -122,13 +122,13 @@ func FuzzForm(f *testing.F) {
 }
 
 func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
-	e := search.Entry{DeclaredCapabilities: []string{strings.Repeat("é ", search.MaxText) + "last", "next"}}
+	e := search.Entry{DeclaredCapabilities: []string{strings.Repeat("é ", search.MaxGroupTextBytes) + "last", "next"}}
 	var size int
 	for _, text := range e.DeclaredTexts() {
 		size += len(text)
 	}
-	if size > search.MaxText {
-		t.Errorf("DeclaredTexts() have %d bytes, want at most %d", size, search.MaxText)
+	if size > search.MaxGroupTextBytes {
+		t.Errorf("DeclaredTexts() have %d bytes, want at most %d", size, search.MaxGroupTextBytes)
 	}
 	if diff := cmp.Diff([]string{"é"}, e.Terms()[search.GroupClaimed]); diff != "" {
 		t.Errorf("Terms() (-want +got):\n%s", diff)

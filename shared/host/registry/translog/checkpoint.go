@@ -104,7 +104,7 @@ func VerifyCheckpoint(msg []byte) (Checkpoint, []Cosignature, error) {
 			isHostSigned = true
 			continue
 		}
-		if cosignature, err := parseSignature(s); err == nil {
+		if cosignature, err := parseCosignature(s); err == nil {
 			cosignatures = append(cosignatures, cosignature)
 		}
 	}

@@ -56,7 +56,7 @@ func Cosign(ctx context.Context, c Checkpoint, witness identity.Signer, now time
 	return note.Sign(&note.Note{Text: text}, fixedSigner{v, append(binary.BigEndian.AppendUint64(nil, seconds), sig...)})
 }
 
-func parseSignature(s note.Signature) (Cosignature, error) {
+func parseCosignature(s note.Signature) (Cosignature, error) {
 	raw, err := base64.StdEncoding.DecodeString(s.Base64)
 	if err != nil || len(raw) != 4+cosignatureSize {
 		return Cosignature{}, errors.New("a cosignature has " + strconv.Itoa(4+cosignatureSize) + " bytes")

@@ -22,14 +22,14 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 	if s, upToDate, err := l.isUpToDate(ctx); upToDate || err != nil {
 		return s, err
 	}
-	current, err := l.acquireLease(ctx)
+	currentLease, err := l.acquireLease(ctx)
 	if err != nil {
 		return s, err
 	}
 	// A lease that is not released expires.
 	defer func() {
 		if id, err := l.updater().NewWriteID(); err == nil {
-			_, _ = l.writeLease(context.WithoutCancel(ctx), current.write.IfVersion+1, id, 0)
+			_, _ = l.writeLease(context.WithoutCancel(ctx), currentLease.write.IfVersion+1, id, 0)
 		}
 	}()
 	signer, err := l.Identity(ctx)
@@ -60,7 +60,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 		if err != nil {
 			return s, err
 		}
-		if current, err = l.writeLease(ctx, current.write.IfVersion+1, id, l.Now().Add(leaseDuration).UnixMilli()); err != nil {
+		if currentLease, err = l.writeLease(ctx, currentLease.write.IfVersion+1, id, l.Now().Add(leaseDuration).UnixMilli()); err != nil {
 			return s, err
 		}
 	}

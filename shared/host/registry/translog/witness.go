@@ -82,7 +82,7 @@ func (l *Log) AddCosignatures(ctx context.Context, msg []byte) (PublishedCheckpo
 	if err != nil {
 		return PublishedCheckpoint{}, cosignError(err)
 	}
-	lines, err := l.collectWitnesses(ctx, noteCheckpoint, n)
+	witnesses, err := l.collectWitnesses(ctx, noteCheckpoint, n)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
@@ -99,7 +99,7 @@ func (l *Log) AddCosignatures(ctx context.Context, msg []byte) (PublishedCheckpo
 		if err != nil {
 			return err
 		}
-		changed, err := w.addNew(lines)
+		changed, err := w.addNew(witnesses)
 		p = newPublishedCheckpoint(c, s, w)
 		if err != nil || !changed {
 			return err
@@ -134,7 +134,7 @@ func (l *Log) collectWitnesses(ctx context.Context, c Checkpoint, n *note.Note) 
 		if sig.Name == Origin(c.Host) {
 			continue
 		}
-		cosignature, err := parseSignature(sig)
+		cosignature, err := parseCosignature(sig)
 		if err != nil {
 			return nil, problem.Wrap(problem.Malformed, err, "a cosignature is malformed")
 		}
@@ -170,12 +170,12 @@ func (l *Log) checkVacantWitness(ctx context.Context, s Cosignature) error {
 	return wrapStoreError(err)
 }
 
-func (s *storedWitnesses) addNew(lines []storedWitness) (changed bool, err error) {
+func (s *storedWitnesses) addNew(newWitnesses []storedWitness) (changed bool, err error) {
 	existing, registeredCount := map[string]bool{}, s.countRegistered()
 	for _, w := range s.Witnesses {
 		existing[w.Key] = true
 	}
-	for _, w := range lines {
+	for _, w := range newWitnesses {
 		if existing[w.Key] {
 			continue
 		}

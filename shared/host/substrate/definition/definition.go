@@ -448,7 +448,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 			s.Kind = substrate.KindOpenAI
 		}
 	}
-	required, optional := modelParts(s.Kind)
+	required, optional := partsOfKind(s.Kind)
 	for _, setting := range []struct {
 		field, value string
 		wanted, may  bool
@@ -478,7 +478,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 
 type argumentParts struct{ url, model bool }
 
-func modelParts(kind string) (required, optional argumentParts) {
+func partsOfKind(kind string) (required, optional argumentParts) {
 	switch kind {
 	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
 		return argumentParts{model: true}, argumentParts{url: true}

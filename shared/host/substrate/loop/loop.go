@@ -95,7 +95,7 @@ type Offer struct {
 	OmittedTools call.OmittedTools
 }
 
-func (o *Offer) Join(other Offer) {
+func (o *Offer) AddAll(other Offer) {
 	o.Tools = append(o.Tools, other.Tools...)
 	o.OmittedTools.AddAll(other.OmittedTools)
 }
@@ -108,8 +108,8 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Remedy: "a different name for one of the two tools"})
 			continue
 		}
-		if denial := findRefusal(a, t.Name, &t, vaultArguments(t.Name)); denial != nil {
-			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: denial.ownerReason, Remedy: denial.remedy})
+		if toolRefusal := findRefusal(a, t.Name, &t, vaultArguments(t.Name)); toolRefusal != nil {
+			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: toolRefusal.ownerReason, Remedy: toolRefusal.remedy})
 			continue
 		}
 		allowed.Tools = append(allowed.Tools, t)
@@ -480,7 +480,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		name = r.redact(name, maxName) // the model may have put a secret into the name
 	}
 	recordEnd, isRefused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
-	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
+	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArgumentBytes)}
 	call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	defer func() {
 		outcome, result := call.ToolOK, text
@@ -507,14 +507,14 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		tool = &r.Offer.Tools[i]
 	}
 	arguments := json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}"))
-	var object map[string]json.RawMessage
-	isInvalid := json.Unmarshal(arguments, &object) != nil || object == nil
-	if denial := findRefusal(&r.Agent, c.Name, tool, object); denial != nil {
+	var argumentsByName map[string]json.RawMessage
+	isInvalid := json.Unmarshal(arguments, &argumentsByName) != nil || argumentsByName == nil
+	if toolRefusal := findRefusal(&r.Agent, c.Name, tool, argumentsByName); toolRefusal != nil {
 		isRefused = true
 		if tool != nil && tool.OnRefusal != nil {
-			tool.OnRefusal(ctx, arguments, denial.modelMessage)
+			tool.OnRefusal(ctx, arguments, toolRefusal.modelMessage)
 		}
-		return "", problem.New(problem.Forbidden, "%s", denial.modelMessage)
+		return "", problem.New(problem.Forbidden, "%s", toolRefusal.modelMessage)
 	}
 	switch {
 	// The call may be incomplete and must not have side effects.

@@ -82,7 +82,7 @@ func Servers(client *outbound.Client) loop.Servers {
 			return loop.Offer{}, nil, err
 		}
 		for _, serverOffer := range offers {
-			offer.Join(serverOffer)
+			offer.AddAll(serverOffer)
 		}
 		loop.MakeNamesUnique(offer.Tools)
 		for _, t := range offer.Tools[min(len(offer.Tools), maxTools):] {

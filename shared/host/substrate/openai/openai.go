@@ -45,15 +45,15 @@ type model struct {
 // Infer implements substrate.Substrate.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.buildBody}
+		serverReq := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.buildBody}
 		switch {
 		case !r.Secret.IsZero():
-			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
+			serverReq.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
 		case m.spec.NeedsSecret():
 			yield(nil, remote.NoSecretError(m.spec.Kind))
 			return
 		}
-		remote.Infer(ctx, m.client, &r, q, new(answerReader))(yield)
+		remote.Infer(ctx, m.client, &r, serverReq, new(answerReader))(yield)
 	}
 }
 

@@ -269,7 +269,7 @@ func (c *Call) commitReservation(ctx context.Context, next *turn, inputTokens, o
 		if next.taskTurn != nil {
 			limits = append(limits, balance{name: "the budget of the task", budget: next.taskTurn.Reserved})
 		}
-		if allowedTokens, err = c.affordableTokens(next.price, inputTokens, outputTokens, limits...); err != nil {
+		if allowedTokens, err = c.limitOutputTokens(next.price, inputTokens, outputTokens, limits...); err != nil {
 			return err
 		}
 		next.reservedCost = next.price.Cost(substrate.Usage{InputTokens: inputTokens, OutputTokens: allowedTokens})
@@ -309,7 +309,7 @@ func (c *Call) addToTotals(tx *store.Tx, doc store.Doc, v *vacantTotal, amount m
 	}
 }
 
-func (c *Call) affordableTokens(price models.Price, inputTokens, outputTokens int, balances ...balance) (int, error) {
+func (c *Call) limitOutputTokens(price models.Price, inputTokens, outputTokens int, balances ...balance) (int, error) {
 	if c.payer.CallBudget >= 0 {
 		balances = append(balances, balance{name: "the agent's budget of a call", budget: c.payer.CallBudget, spent: c.payer.CostBefore + c.Cost()})
 	}

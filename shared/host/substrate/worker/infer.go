@@ -95,14 +95,14 @@ func (r *workerSubstrate) withdraw(ctx context.Context, id string) {
 
 type supervisor struct {
 	*workerSubstrate
-	emit          func(substrate.Event, error) bool
-	id            string
-	turn          turn
-	version       uint64
-	versionTime   time.Time
-	leaseNumber   int
-	readReports   int
-	delayedEvents []substrate.Event // yielded together with the result (redo=1)
+	emit            func(substrate.Event, error) bool
+	id              string
+	turn            turn
+	version         uint64
+	versionTime     time.Time
+	leaseNumber     int
+	readReportCount int
+	delayedEvents   []substrate.Event // yielded together with the result (redo=1)
 }
 
 func (s *supervisor) yieldError(err error) (done bool) {
@@ -149,11 +149,11 @@ func (s *supervisor) processTurn(ctx context.Context, t turn, version uint64) (d
 		s.turn, s.version, s.versionTime = t, version, s.now()
 	}
 	if n := len(t.Holders); n != s.leaseNumber {
-		s.leaseNumber, s.readReports, s.delayedEvents = n, 0, nil
+		s.leaseNumber, s.readReportCount, s.delayedEvents = n, 0, nil
 	}
-	for s.readReports < t.ReportCount {
+	for s.readReportCount < t.ReportCount {
 		var r report
-		plain, err := s.loadText(ctx, textKey(s.id, s.leaseNumber, s.readReports+1))
+		plain, err := s.loadText(ctx, textKey(s.id, s.leaseNumber, s.readReportCount+1))
 		if problem.Is(err, problem.Unavailable) {
 			return false
 		}
@@ -163,7 +163,7 @@ func (s *supervisor) processTurn(ctx context.Context, t turn, version uint64) (d
 		if err != nil {
 			return s.yieldError(problem.Wrap(problem.SubstrateUnavailable, err, "a report of the worker cannot be read"))
 		}
-		s.readReports++
+		s.readReportCount++
 		for i := range r.Events {
 			if !s.yieldEvent(ctx, &r.Events[i]) {
 				return true

@@ -322,7 +322,7 @@ func (e *Event) check(prefix string) error {
 	default:
 		return invalid("tool.outcome", "ok, error, refused, timed out or nothing", fmt.Sprintf("%.40q", t.Outcome))
 	}
-	t.Arguments = substrate.Redact(t.Arguments, call.MaxToolArguments)
+	t.Arguments = substrate.Redact(t.Arguments, call.MaxToolArgumentBytes)
 	return nil
 }
 

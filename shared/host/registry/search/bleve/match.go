@@ -164,7 +164,7 @@ func (r *termReader) findTiers(w string) []tier {
 	var wordTiers []tier
 	addTier := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {
 		if !docs.IsEmpty() {
-			wordTiers = append(wordTiers, tier{search.Points(search.Group(l.group), k), docs, certain})
+			wordTiers = append(wordTiers, tier{search.MatchPoints(search.Group(l.group), k), docs, certain})
 		}
 	}
 	for _, l := range wordLookups(w) {

@@ -149,7 +149,7 @@ func (l *Live) applyPage(ctx context.Context, changes []registry.Registration, m
 		// The clock of another host may be ahead. If the mark were in the future, a process that
 		// starts at the mark would miss later changes with smaller keys.
 		b.Mark = max(b.Mark, min(reg.ChangeKey, registry.FormatChangeKey(l.now())))
-		if s, ok := l.recentVersions[reg.ID]; ok && s.version >= reg.DocVersion {
+		if indexed, ok := l.recentVersions[reg.ID]; ok && indexed.version >= reg.DocVersion {
 			continue
 		}
 		newChanges = append(newChanges, *reg)

@@ -262,7 +262,7 @@ func TestABatchOfAnySizeGoesInRequestsThatAClusterTakes(t *testing.T) {
 		return nil
 	})
 	x := opened(t, b, fresh())
-	text := strings.Repeat("word ", search.MaxText/5-10)
+	text := strings.Repeat("word ", search.MaxGroupTextBytes/5-10)
 	var batch search.Batch
 	for n := range 1200 {
 		e := entry(1, "large")

@@ -71,8 +71,8 @@ func gramField(analyzer string, subfields ...string) object {
 	text := object{"type": "text", "analyzer": analyzer, "norms": false}
 	if len(subfields) > 0 {
 		fields := object{}
-		for _, b := range subfields {
-			fields[b] = gramField(b)
+		for _, subfield := range subfields {
+			fields[subfield] = gramField(subfield)
 		}
 		text["fields"] = fields
 	}

@@ -131,7 +131,7 @@ func wordClauses(q *search.Query) (must []any) {
 		for g, name := range groupNames() {
 			for kind, match := range matchClauses(w, name) {
 				if match != nil {
-					clauses = append(clauses, constantScore(match, search.Points(search.Group(g), search.Kind(kind))))
+					clauses = append(clauses, constantScore(match, search.MatchPoints(search.Group(g), search.Kind(kind))))
 				}
 			}
 		}

@@ -103,8 +103,8 @@ const maxResponseBytes = 16 << 20
 
 type limitedTransport struct{ next http.RoundTripper }
 
-func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := b.next.RoundTrip(r)
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
 	if err == nil {
 		resp.Body = &limitedBody{resp.Body, maxResponseBytes}
 	}

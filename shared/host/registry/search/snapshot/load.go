@@ -43,13 +43,13 @@ func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
 }
 
 func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err error) {
-	o, err := s.cfg.Blobs.Get(ctx, m.Archive)
+	archive, err := s.cfg.Blobs.Get(ctx, m.Archive)
 	if err != nil {
 		return "", blobError(err, "loading the search index")
 	}
-	defer o.Body.Close()
-	if o.Size != m.Size {
-		return "", damagedError(fmt.Errorf("the archive has %d bytes, want %d", o.Size, m.Size))
+	defer archive.Body.Close()
+	if archive.Size != m.Size {
+		return "", damagedError(fmt.Errorf("the archive has %d bytes, want %d", archive.Size, m.Size))
 	}
 	dir, err = os.MkdirTemp(s.cfg.Dir, "index-")
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 		}
 	}()
 	sum := sha256.New()
-	body := io.TeeReader(io.LimitReader(o.Body, m.Size), sum)
+	body := io.TeeReader(io.LimitReader(archive.Body, m.Size), sum)
 	err = extract(tar.NewReader(body), dir, m.Size)
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, blobError(err, "loading the search index")

@@ -104,7 +104,7 @@ func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (
 	return Version{}, blobError(lastErr, "publishing the search index")
 }
 
-func (s *Snapshots) removeOrphans(ctx context.Context, current string, now time.Time) error {
+func (s *Snapshots) removeOrphans(ctx context.Context, currentArchive string, now time.Time) error {
 	// After orphanAge, no process is loading the archive, and its publisher has failed.
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]blob.Info, string, error) {
@@ -114,7 +114,7 @@ func (s *Snapshots) removeOrphans(ctx context.Context, current string, now time.
 		if err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if strings.HasSuffix(o.Key, archiveSuffix) && o.Key != current && now.Sub(o.Modified) > orphanAge {
+		if strings.HasSuffix(o.Key, archiveSuffix) && o.Key != currentArchive && now.Sub(o.Modified) > orphanAge {
 			errs = append(errs, s.cfg.Blobs.Delete(ctx, o.Key))
 		}
 	}
