@@ -138,7 +138,7 @@ func (s statement) matchingKeys() []map[string][]string {
 			}
 			var next []map[string][]string
 			for _, keys := range combinations {
-				if isMultiValued(operator) {
+				if isMultiValued(operator) { // a transaction may have all values at once
 					next = append(next, withKey(keys, key, values))
 					continue
 				}

@@ -116,7 +116,8 @@ func (e edgeBuilder) addBehavior(d awscloudfront.Distribution, path string, b *a
 
 // newAgentCachePolicy includes Authorization in the cache key, because CloudFront otherwise does
 // not forward the header. No cached answer depends on the protocols' CacheKeyHeaders. They are in
-// the key only because CloudFront forwards all headers of the key.
+// the key only because CloudFront forwards all headers of the key, and newAgentHeaderPolicy has no
+// room for all of them.
 func newAgentCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
 	return newCachePolicy(s, in, functions.CachePerKey, "A2A: agent cards at a vacant's own URL, for a second", 1,
 		slices.Concat([]string{"Authorization", "Accept"}, protocolHeaders(varyHeaders), protocolHeaders(func(p *protocol.Protocol) []string { return p.CacheKeyHeaders }))...)

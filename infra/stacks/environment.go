@@ -23,6 +23,7 @@ func (f functionStack) environment(in Input, d dataStack, spec functions.Functio
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
 	for f, url := range f.functionURLs {
+		// VACANCY_GATEWAY_URL may already have a value from gatewayURL.
 		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; values[name] == nil {
 			values[name] = url.Url()
 		}
@@ -89,7 +90,8 @@ func pageReadRate(s settings.Settings) string {
 }
 
 // largeBodyRate returns the rate at which an instance accepts large bodies from one address, as
-// KB-per-second:burst.
+// KB-per-second:burst. All instances together then use at most half of a table's write limit
+// for that address.
 func largeBodyRate(s settings.Settings, function string) string {
 	// The burst is enough for one body of the largest size at the lowest limits.
 	const burstSeconds = 60

@@ -88,7 +88,7 @@ func (f functionStack) addFunction(in Input, d dataStack, spec functions.Functio
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if spec.IsScheduled() {
-		props.RetryAttempts = num(0)
+		props.RetryAttempts = num(0) // the next run does the work
 	}
 	fn := awslambda.NewFunction(f.stack, str(spec.Name), props)
 	setLogicalID(fn, logicalID(spec.Name))

@@ -13,13 +13,15 @@ import (
 
 const gateName = "gate"
 
+// gateARN builds the ARN from the name, because the functions that use the machine are created
+// first.
 func gateARN(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
 		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.ResourceName(gateName))})
 }
 
-// gateLogGroup uses the prefix /aws/vendedlogs/, because the resource policy for other names has
-// room for only a few stages.
+// gateLogGroup uses the prefix /aws/vendedlogs/. Step Functions adds log groups with other names to
+// a resource policy of the account, which has room for only a few stages.
 func gateLogGroup(in Input) string {
 	return "/aws/vendedlogs/states/" + in.Settings.ResourceName(gateName)
 }
@@ -60,7 +62,7 @@ func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.
 		DefinitionString: &text, DefinitionSubstitutions: &substitutions,
 		RoleArn: newGateRole(s, in, &arns).RoleArn(),
 		LoggingConfiguration: &awsstepfunctions.CfnStateMachine_LoggingConfigurationProperty{
-			Level: str("ALL"), IncludeExecutionData: flag(false),
+			Level: str("ALL"), IncludeExecutionData: flag(false), // the log must not contain data
 			Destinations: []any{&awsstepfunctions.CfnStateMachine_LogDestinationProperty{
 				CloudWatchLogsLogGroup: &awsstepfunctions.CfnStateMachine_CloudWatchLogsLogGroupProperty{
 					LogGroupArn: s.FormatArn(&awscdk.ArnComponents{

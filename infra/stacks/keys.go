@@ -31,7 +31,7 @@ func newKey(s awscdk.Stack, in Input, id string, props *awskms.KeyProps, stateme
 	props.Policy = awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &policyStatements})
 	props.RemovalPolicy = emptyRemovalPolicy(in.Settings)
 	if !in.Settings.RetainData {
-		props.PendingWindow = awscdk.Duration_Days(num(7))
+		props.PendingWindow = awscdk.Duration_Days(num(7)) // the minimum of KMS
 	}
 	k := awskms.NewKey(s, str(id), props)
 	setLogicalID(k, id)

@@ -3,8 +3,8 @@
 //
 // The stacks have no custom resources, because a custom resource would run a third party's
 // function. This package lists the rights of every role, and does not use the grant methods of the
-// CDK. Templates contain the secret of the edge (CloudFront) only as a reference that
-// CloudFormation resolves.
+// CDK. Resources of two stages never have the same name. Templates contain the secret of
+// the edge (CloudFront) only as a reference that CloudFormation resolves.
 package stacks
 
 import (
@@ -29,6 +29,7 @@ type Stacks struct {
 }
 
 // NewApp returns an app without traces, tree and metrics, so that its synthesis is reproducible.
+// If dir is "", the CDK's command line chooses the output directory.
 func NewApp(dir string) awscdk.App {
 	props := &awscdk.AppProps{
 		AnalyticsReporting: jsii.Bool(false), PerformanceReporting: jsii.Bool(false), TreeMetadata: jsii.Bool(false), StackTraces: jsii.Bool(false),

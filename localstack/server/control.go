@@ -75,7 +75,8 @@ type Action struct {
 }
 
 // Calls returns the AWS calls made with roles of functions since the start, in order. A call is
-// listed before its caller gets the answer.
+// listed before its caller gets the answer. Each kind of call that Lambda itself makes, for example
+// to write logs, is listed only once.
 func (s *Server) Calls(ctx context.Context) ([]Call, error) {
 	f, err := os.Open(filepath.Join(s.Dir, "calls.jsonl"))
 	if err != nil {

@@ -24,6 +24,8 @@ const (
 	javaMark   = "-Dvacancy.run="
 )
 
+// belongsTo ignores paths below dir in later arguments, because an editor that has a file of the
+// run open must not be killed.
 func (p process) belongsTo(dir string) bool {
 	return len(p.args) > 0 && (strings.HasPrefix(p.args[0], dir+string(filepath.Separator)) ||
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))

@@ -12,7 +12,9 @@ import (
 	"time"
 )
 
-// Limit is twice the time in which one busy core completes a deployment, the slowest event.
+// Limit is twice the time in which one busy core completes a deployment, the slowest event. It must
+// be shorter than the silence after which tests/runner ends all tests, because the runner cannot
+// report what a test waited for.
 const Limit = 8 * time.Minute
 
 const (

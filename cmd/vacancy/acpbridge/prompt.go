@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// cancelTimeout limits each request of a cancellation, and the wait for a task id.
+	// cancelTimeout limits the request that cancels a task, and the wait for the task id of a
+	// canceled prompt.
 	cancelTimeout = 10 * time.Second
 	// maxFailures limits the failed attempts in a row to follow a task.
 	followPause = time.Second

@@ -15,8 +15,8 @@ var passedVariables = []string{
 	"SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "TEMP", "TMP",
 }
 
-// Environ returns the usual variables of env and the variables in names, which may also set
-// variables (NAME=VALUE). It refuses VACANCY_ variables, because they may contain keys.
+// Environ returns the usual variables of env and the variables in names. A name of the form
+// NAME=VALUE sets a variable. VACANCY_ variables are refused, because they may contain keys.
 func Environ(env map[string]string, names []string) ([]string, error) {
 	var variables []string
 	for name, value := range env {

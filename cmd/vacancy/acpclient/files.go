@@ -158,7 +158,8 @@ func (a *Agent) replaceFile(name, text string) error {
 	return nil
 }
 
-// fileError converts a file error for the agent. It hides other paths of this machine.
+// fileError converts a file error for the agent. The message must not contain other paths of this
+// machine.
 func fileError(path string, err error) error {
 	var pathError *fs.PathError
 	var linkError *os.LinkError

@@ -48,7 +48,7 @@ const (
 type File struct {
 	Name  string // file name without its extension
 	Agent definition.Agent
-	// Settings contains the sorted names of the settings that Options.Program supports.
+	// Settings contains the sorted names of the file's settings that Options.Program supports.
 	// ApprovalMode is the value of approval_mode, a setting that hosts do not support.
 	Settings     []string
 	ApprovalMode string

@@ -28,9 +28,11 @@ func Dir(getenv func(string) string) (string, error) {
 type Install struct {
 	Name    string
 	Version string
-	// MarkerFile is a file that exists only in a complete install.
+	// MarkerFile is a file that exists only in a complete install. It may be "" if the directory
+	// itself is the marker.
 	MarkerFile string
-	Build      func(folder string) error
+	// Build fills an empty directory, which is renamed afterwards.
+	Build func(folder string) error
 }
 
 const lockPollInterval = 50 * time.Millisecond

@@ -35,8 +35,8 @@ func FactsFromOpenError(stage string, err error) doctor.Facts {
 	return doctor.Facts{Stage: stage, Account: doctor.Account{CredentialProblem: openErr.CredentialProblem, Err: openErr.Err}}
 }
 
-// Cloud is an AWS account in one Region. It is safe for concurrent use, and returns problems as
-// errors.
+// Cloud is an AWS account in one Region. It is safe for concurrent use. All its errors are
+// problems.
 type Cloud interface {
 	Region() string
 	CallerIdentity(ctx context.Context) (CallerIdentity, error)
@@ -54,6 +54,7 @@ type Cloud interface {
 	// Invoke returns no error if the function fails.
 	Invoke(ctx context.Context, function string, event []byte) (InvokeResult, error)
 	ReservedConcurrency(ctx context.Context, function string) (int, error)
+	// SetReservedConcurrency prevents the function from running if n is zero.
 	SetReservedConcurrency(ctx context.Context, function string, n int) error
 
 	CurrentSecretVersion(ctx context.Context, secret string) (string, error)
@@ -61,6 +62,8 @@ type Cloud interface {
 	PutSecretVersion(ctx context.Context, secret, version string) error
 	PromoteSecretVersion(ctx context.Context, secret, version string) error
 
+	// HasObjects and HasItems return false if the bucket or table does not exist. EmptyBucket then
+	// returns nil. It also deletes old versions of objects.
 	HasObjects(ctx context.Context, bucket string) (bool, error)
 	HasItems(ctx context.Context, table string) (bool, error)
 	EmptyBucket(ctx context.Context, bucket string, reportDeleted func(objects int)) error

@@ -8,8 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadSettings returns the settings that a stage stores, or nil if an earlier release stored none.
-// It reads the stack "functions" first, because a deployment updates it last.
+// ReadSettings returns the settings that a stage stores. They are nil if the stage is not deployed,
+// or if an earlier release stored none. The stack "functions" comes first, because a deployment
+// updates it last. After a failed first deployment, only the stack "data" has the settings.
 func ReadSettings(ctx context.Context, c Cloud, stageName string) (stored map[string]string, isDeployed bool, err error) {
 	for _, short := range []string{"functions", "data"} {
 		name := stage.FullName(stageName, short)

@@ -20,7 +20,7 @@ type Stack struct {
 
 const (
 	statusReview     = "REVIEW_IN_PROGRESS" // a change set awaits a decision
-	statusRolledBack = "ROLLBACK_COMPLETE"
+	statusRolledBack = "ROLLBACK_COMPLETE"  // the creation failed
 	statusDeleted    = "DELETE_COMPLETE"
 )
 

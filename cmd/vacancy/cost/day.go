@@ -16,10 +16,13 @@ const (
 	secondsPerDay = 86_400
 	daysPerMonth  = 30.4
 
-	// requestsPerConcurrency is Lambda's limit of requests per second for each unit of reserved concurrency.
+	// requestsPerConcurrency is Lambda's limit of requests per second for each unit of reserved concurrency. Lambda
+	// refuses further requests free of charge.
 	requestsPerConcurrency = 10
-	maxPageBytes           = 32 << 10
-	maxRefusalBytes        = 1 << 10
+	// maxPageBytes is the size of the largest card. The read limit of the rows table bounds the cost of larger
+	// answers.
+	maxPageBytes    = 32 << 10
+	maxRefusalBytes = 1 << 10
 	// maxQuietLinesPerSecond limits an instance's log lines for requests that wrote no data. Failed requests and other
 	// requests are limited separately.
 	maxQuietLinesPerSecond = 2 * obs.LimitedLinesPerSecond
@@ -147,7 +150,7 @@ func (d *Day) addFunction(f Function, s Shape, l PriceList, b Bounds) {
 		return
 	}
 	if s.Edge {
-		return
+		return // transfer to CloudFront is free, and CloudFront's own price is listed separately
 	}
 	pageBytes, assumption := float64(maxRefusalBytes), "every request without the operator's key is refused"
 	if f.Name == functions.Message.Name || f.Name == functions.Agent.Name {
@@ -232,7 +235,7 @@ func (d *Day) addTable(t Table, l PriceList) {
 }
 
 func (d *Day) addDataCosts(s Shape, l PriceList, b Bounds) {
-	var writtenBytes, readBytes float64
+	var writtenBytes, readBytes float64 // per second
 	lineRate, docsUnits := 0.0, 0.0
 	for _, t := range s.Tables {
 		if t.IsIndex || t.ReadLimit == nil || t.WriteLimit == nil {

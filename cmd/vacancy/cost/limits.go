@@ -18,7 +18,7 @@ import (
 // per second of tables.
 type Limits map[string]int
 
-// Limits of tables; the limit of a function has the function's name.
+// Names of the tables' limits. The limit of a function has the function's name.
 const (
 	RowsWrites  = "rowsWrites"
 	RowsReads   = "rowsReads"
@@ -50,7 +50,7 @@ type share struct {
 // callsShare determines the tables' limits.
 const callsShare = "calls"
 
-const minQueueConcurrency = 2
+const minQueueConcurrency = 2 // minimum that Lambda accepts for the trigger of a queue
 
 // SplitWorkerInstances divides worker's instances into those that run turns and those that push
 // events.
@@ -73,8 +73,9 @@ func listShares() []share {
 	return shares
 }
 
-// tableLimits contains the units per second for each call per second. It assumes that few calls are
-// priced or are tasks.
+// tableLimits contains the units per second for each call per second. A call writes and reads two
+// units of rows, and reads two units of docs. Public reads, graduations and publications use the
+// rest. A priced call writes five units of docs and an A2A task six, so the limits allow fewer.
 var tableLimits = []struct {
 	name    string
 	ofACall float64 // per call

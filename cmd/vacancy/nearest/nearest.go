@@ -3,8 +3,8 @@ package nearest
 
 import "strings"
 
-// Name returns the most similar name, or "" if more than two letters differ (one in words of up to
-// four letters).
+// Name returns the most similar name. At most two letters may differ, or one if word has up to four
+// letters. Otherwise Name returns "".
 func Name(word string, names []string) string {
 	maxDistance := 2
 	if len(word) <= 4 {

@@ -213,8 +213,8 @@ func (d *api) httpAPI() httpapi.API {
 	return httpapi.API{Name: "admin", Log: d.Log, ReadLevel: slog.LevelDebug}
 }
 
-// guard refuses requests from browsers, which send Origin or Sec-Fetch headers. After DNS
-// rebinding, Host contains the name of the page's site.
+// guard refuses requests from browsers, which send Origin or Sec-Fetch headers. It also checks
+// Host, which contains the name of the page's site after DNS rebinding.
 func (d *api) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

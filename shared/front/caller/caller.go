@@ -22,8 +22,8 @@ type Verifier struct {
 	Now             func() time.Time
 }
 
-// Identify returns the id of the vacant that sent r, or nil if r has no proof. It ignores the query
-// parameter caller, which anyone can forge.
+// Identify returns the id of the vacant that sent r, or nil if r has no proof. An invalid proof is
+// an error. Identify ignores the query parameter caller, which anyone can forge.
 func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) {
 	values := r.Header.Values(readproof.Header)
 	switch {
@@ -37,7 +37,9 @@ func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) 
 		return nil, err
 	}
 	// A server could forward a proof that a caller signed for that server, together with its Host
-	// header. r.Host is therefore trusted only behind a trusted router or on loopback.
+	// header. r.Host is therefore trusted only behind a trusted router or on loopback. Behind
+	// CloudFront, r.Host is not the host that the caller requested, so the host's URL is also
+	// tried.
 	trustHost := c.TrustHostHeader || origin.IsLoopback(r.Host)
 	if !trustHost || c.verifyFor(p, r, r.Host, body) != nil {
 		authority, err := c.publicAuthority(r.Context())

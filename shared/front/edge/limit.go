@@ -24,11 +24,13 @@ type Config struct {
 	PairRate Rate
 	// ReadRate and PageReadRate limit the DynamoDB read units of all requests and of GET requests.
 	ReadRate, PageReadRate Rate
-	// IsUrgent selects requests with a separate budget, which other requests cannot exhaust.
+	// IsUrgent selects requests with a separate budget, which other requests cannot exhaust. It may
+	// be nil.
 	IsUrgent func(*http.Request) bool
 	// ExemptKeys exempts known keys from ReadRate.
 	ExemptKeys bool
-	// BodyRate limits the body KB of an address, which use up write capacity.
+	// BodyRate limits the request bodies of an address, in KB, because one address must not use up
+	// the tables' write capacity.
 	BodyRate Rate
 	Now      func() time.Time
 }

@@ -24,7 +24,7 @@ type readLimit struct {
 func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	debt := l.spend(0) - float64(l.rate.Burst)
 	if debt >= 0 {
-		wait := l.rate.refillTime(debt) + 1
+		wait := l.rate.refillTime(debt) + 1 // at a debt of exactly zero, requests are still refused
 		sendTooMany(w, r, wait, "this host receives too many requests")
 		return
 	}

@@ -147,7 +147,7 @@ func newLineWriter(w http.ResponseWriter) *lineWriter {
 }
 
 func (l *lineWriter) writeLine(v any, flush bool) error {
-	const deadlineInterval = 64 // lines between two updates of the write deadline
+	const deadlineInterval = 64 // lines between two updates of the write deadline, too few to fill a write buffer
 	if flush || l.lineCount%deadlineInterval == 0 {
 		// The error is ignored, because in-process tests have no connection.
 		_ = l.controller.SetWriteDeadline(time.Now().Add(lineTimeout))

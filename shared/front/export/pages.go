@@ -101,7 +101,7 @@ func readRows(ctx context.Context, v store.View, name store.Stream, from uint64,
 	remainingBytes := maxPageBytes
 	for i, row := range rows {
 		if remainingBytes -= len(row.Data); i > 0 && remainingBytes < 0 {
-			return part, nil
+			return part, nil // the next page reports damage after this row
 		}
 		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
@@ -162,7 +162,7 @@ func (p *pages) docs(r *http.Request) (any, error) {
 		}
 		if remainingBytes -= len(d.Data); i > 0 && remainingBytes < 0 {
 			page.Next = store.Cursor{Key: docs[i-1].Key}.String()
-			return &page, nil
+			return &page, nil // the next page reports damage after this document
 		}
 		page.Docs = append(page.Docs, docOf(d))
 	}

@@ -100,6 +100,7 @@ func (d *api) serveCard(w http.ResponseWriter, r *http.Request, rec vacants.Reco
 		d.failInternal(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", rec.ID.Short()))
 		return
 	}
+	// The reference has the same members.
 	m := objectBuilder{}
 	m.addString("vacant_id", rec.ID.String())
 	m.addString("capability_text", c.CapabilityText)

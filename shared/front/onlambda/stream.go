@@ -57,8 +57,8 @@ func (f *httpFront) refuseStream(ctx context.Context, in *request, err error) (*
 	return &streamResponse{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// streamHandler does the work after a request before the answer ends, because Lambda may then
-// freeze the function.
+// streamHandler also does the work that follows a request. The answer ends after this work, because
+// Lambda may freeze the function at the end of the answer.
 func (f *httpFront) streamHandler(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, usage := f.coldStart.withUsage(r.Context())
@@ -79,6 +79,6 @@ func (f *httpFront) streamHandler(in *request) http.Handler {
 			r.Header.Set("Cookie", strings.Join(in.Cookies, "; "))
 		}
 		f.handler.ServeHTTP(s, r.WithContext(ctx))
-		s.WriteHeader(http.StatusOK)
+		s.WriteHeader(http.StatusOK) // the handler may have written no response
 	})
 }

@@ -1,6 +1,6 @@
 // Package op declares the operations of the host's JSON APIs. An operation is a value of type Op
 // with its route, its access rule and the types of its request and answer. The handler, the client,
-// the access check and the description are derived from it.
+// the access check and the description are derived from this value.
 //
 // A request is a struct or None. Tags define where its fields are:
 //
@@ -146,12 +146,14 @@ func (b *Blob) SetHeaders(h http.Header) int {
 	return b.Status
 }
 
-// If SetHeaders returns zero, the status of the operation is used.
+// HeaderSetter is an answer that sets headers or its status. The operation's status is used if
+// SetHeaders returns zero.
 type HeaderSetter interface {
 	SetHeaders(h http.Header) (status int)
 }
 
 type Validator interface {
+	// Validate returns an error of kind Untrusted if a correct host would not give this answer.
 	Validate() error
 }
 

@@ -50,7 +50,7 @@ func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 
 const maxFileBytes = 256 << 10
 
-const maxStoredBytes = store.MaxData - 6<<10
+const maxStoredBytes = store.MaxData - 6<<10 // 6 KiB remain for the task's other members
 
 // CheckParts returns an error if the message is too large or if checkFile rejects a part. checkFile
 // may be nil if all parts are text.

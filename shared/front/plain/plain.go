@@ -40,7 +40,8 @@ type Config struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	// MaxWait limits how long a client waits for a slow vacant. Zero means that a client may wait
-	// as long as the turn takes.
+	// as long as the turn takes. A process that serves only one request at a time sets MaxWait, and
+	// then a stream runs its turn in its own request.
 	MaxWait time.Duration
 }
 

@@ -18,7 +18,8 @@ type PieceFunc func(text string, follows bool)
 
 type WaitOptions struct {
 	Timeout time.Duration
-	// OnAccept is called when the call is accepted, before any piece. It may be nil.
+	// OnAccept is called when the call is accepted, before any piece. It may be nil. It is not
+	// called if the vacant is not slow and OnPiece is nil.
 	OnAccept func(task string)
 	// If OnPiece is not nil, the caller must already be counted in Streams.
 	OnPiece PieceFunc
@@ -73,7 +74,7 @@ func (c *Caller) BeginTurn(ctx context.Context, turn *task.Turn) (ref task.Ref, 
 	}
 	t, err := c.service.Tasks.Enqueue(ctx, *turn)
 	ref = turn.Ref
-	ref.ID = t.ID
+	ref.ID = t.ID // a repeated message has the task of the first one
 	return ref, alreadyDone, err
 }
 

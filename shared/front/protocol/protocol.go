@@ -61,6 +61,8 @@ var (
 	}
 )
 
+// All lists the protocols. A path belongs to the first protocol that has it. A2A must be last,
+// because all paths outside of /v1/ belong to it.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
 func (p *Protocol) Matches(r *http.Request) bool {

@@ -179,6 +179,7 @@ func (c *Config) findMetadata(ctx context.Context, base, path string) (m Metadat
 func (c *Config) MetadataURL(r *http.Request) string {
 	name, rest, isVacantPath := message.SplitPath(r.URL.Path)
 	path := ""
+	// MCP clients compare the metadata with the URL that they use.
 	if strings.TrimSuffix(rest, "/") == protocol.MCP.ResourcePath {
 		path = protocol.MCP.ResourcePath
 	}

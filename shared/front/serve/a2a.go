@@ -164,7 +164,7 @@ func (a *A2A) Run(ctx context.Context) {
 		taskShares := []task.Share{{Key: "turns", Max: localTurns}}
 		ref, err := task.ParseRef(message)
 		if err != nil {
-			return taskShares
+			return taskShares // HandleMessage logs the error
 		}
 		isStranger := !sender.IsAccount() && !a.Server.config.OwnMachine
 		return append(taskShares, task.Shares(ref, sender, isStranger, localTurns)...)

@@ -104,7 +104,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the host in %s does not answer", dir)
 	case err != nil:
-		return nil, "", ErrNoHost
+		return nil, "", ErrNoHost // the file was left by a killed host
 	}
 	c.Close()
 	var t http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true}

@@ -31,6 +31,8 @@ func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	return agpHandler
 }
 
+// OpenBookings returns the booking service. The consumer of queue must dispatch the bookings
+// (booking.Service.HandleMessage).
 func (h *Server) OpenBookings(queue task.Queue, find FindFunc) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{

@@ -55,7 +55,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 		jobs = append(jobs, Job{Name: "exports", Every: time.Hour, Run: func(ctx context.Context) (JobResult, error) {
 			counts, err := h.foldAndLog(ctx, meter)
 			files := 0
-			if err == nil {
+			if err == nil { // an incomplete fold would lead to incomplete exports
 				var blobs blob.Blobs
 				if blobs, err = p.Exports(); err == nil {
 					files, err = (&exports.Exporter{Billing: h.Billing, Blobs: blobs}).Run(ctx)
@@ -73,7 +73,7 @@ func (h *Server) Jobs(p JobParts) []Job {
 			}
 			return result, err
 		}}, Job{Name: "keys", Every: time.Minute, Run: func(ctx context.Context) (JobResult, error) {
-			endedCount, err := h.Billing.EndTrees(ctx)
+			endedCount, err := h.Billing.EndTrees(ctx) // completes interrupted revocations of keys
 			return JobResult{Counts: []slog.Attr{slog.Int("ended", endedCount)}}, err
 		}})
 	}

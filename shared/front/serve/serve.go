@@ -39,7 +39,7 @@ import (
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
-	writeTimeout  = 60 * time.Second
+	writeTimeout  = 60 * time.Second // call.DefaultCallTimeout and time to send the answer
 	idleTimeout   = 120 * time.Second
 	maxHeader     = 16 << 10
 )
@@ -178,7 +178,7 @@ type Endpoint struct {
 }
 
 // Run serves endpoints until ctx ends or one of them fails. It then waits up to grace for running
-// requests.
+// requests and closes the other connections. The error is nil after an orderly shutdown.
 func Run(ctx context.Context, log *slog.Logger, grace time.Duration, endpoints ...Endpoint) error {
 	g, groupCtx := errgroup.WithContext(ctx)
 	for _, endpoint := range endpoints {

@@ -47,7 +47,8 @@ type BackupInfo struct {
 }
 
 // serveBackup serves POST /v1/admin/backup. The backup contains the host's keys, so only the
-// operator of the machine may have it.
+// operator of the machine may have it. Each backup uses snapshotFile until its end, so there is
+// only one at a time.
 func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	if !h.backupMu.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is in progress; try again when it is complete"))
@@ -70,7 +71,7 @@ func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := h.writeBackup(r.Context(), w, path); err != nil {
 		h.config.Log.ErrorContext(r.Context(), "a backup was not written", "cause", err.Error())
-		panic(http.ErrAbortHandler)
+		panic(http.ErrAbortHandler) // the client receives an archive without endFile
 	}
 }
 

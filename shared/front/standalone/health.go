@@ -41,6 +41,8 @@ func (h *Host) withHealth(next http.Handler) http.Handler {
 			}
 			_ = httpapi.SendJSON(w, http.StatusOK, healthStatus{"ready"})
 		case isRead && r.URL.Path == HealthPath && r.URL.RawQuery == "":
+			// For a host with a single vacant, next answers with the vacant's name and state, as
+			// the reference does (PROTOCOL §6.1).
 			recorder := httpapi.NewRecorder(math.MaxInt64)
 			next.ServeHTTP(recorder, r)
 			if recorder.Status != http.StatusOK {

@@ -77,6 +77,7 @@ func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 		j.buf.Write(line)
 	}
 	if warning != "" {
+		// Writing to memory cannot fail.
 		_ = slog.NewJSONHandler(&j.buf, nil).Handle(context.Background(), slog.NewRecord(j.now(), slog.LevelWarn, warning, 0))
 	}
 	if j.buf.Len() == 0 {

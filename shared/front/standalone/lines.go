@@ -40,7 +40,7 @@ var lineLimits = [...]struct {
 }
 
 // One sender may use senderFraction of the day's file, and in addition failureFraction for
-// failures.
+// failures. failureFraction is small, so that space remains for failures of other senders.
 const (
 	senderFraction  = 1. / 16
 	failureFraction = 1. / 64

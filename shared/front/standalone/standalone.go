@@ -72,8 +72,8 @@ type Config struct {
 	URL                       string // "" means the URL of the last run
 	AllowLoopback, OwnMachine bool
 	Substrates                substrate.Kinds
-	// AllowNew allows a new host in a directory whose data file is missing, even if another host
-	// has run there.
+	// AllowNew allows a new host in a directory whose data file is missing or empty, even if
+	// another host has run there.
 	AllowNew bool
 	// NoUpgrade makes Open refuse data of an earlier program. SkipCopy upgrades without a copy of
 	// the data file.
@@ -218,7 +218,8 @@ func (c *Config) checkFiles(path, sealPath string) error {
 	return nil
 }
 
-// IsEmpty reports whether the data file is missing, or contains neither rows nor documents.
+// IsEmpty reports whether the data file is missing, or contains neither rows nor documents. A file
+// that cannot be read is not empty.
 func IsEmpty(ctx context.Context, dir string) bool {
 	path := filepath.Join(dir, DataFile)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
@@ -393,8 +394,8 @@ func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace t
 	}
 }
 
-// applyURL stores the base URL, and signs the cards that contain another address again. It only
-// logs errors, because fsck reports damaged vacants.
+// applyURL stores the base URL, and renews the cards that contain another address. It only logs
+// errors, because fsck reports damaged vacants.
 func (h *Host) applyURL(ctx context.Context) {
 	if h.config.URL != loadLastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {

@@ -147,7 +147,7 @@ func (u *upgrader) reportProgress(progress UpgradeProgress) {
 
 func (u *upgrader) startUpgrade(from DataVersion) (err error) {
 	u.startedAt, u.progress.From = time.Now(), from
-	if !u.config.SkipCopy {
+	if !u.config.SkipCopy { // the copy must be made before the first change
 		if u.progress.CopyPath, err = u.copyDataFile(from.Format); err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (u *upgrader) copyDataFile(format int) (string, error) {
 	if free := u.freeBytes(); free >= 0 && free < info.Size()+extraSpace {
 		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+extraSpace)>>20, free>>20))
 	}
-	partial := u.path + ".copying"
+	partial := u.path + ".copying" // a crash must not leave an incomplete copy as target
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err)
 	}

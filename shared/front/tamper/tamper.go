@@ -1,6 +1,7 @@
 // Package tamper watches the DynamoDB stream of the table of rows. Rows are written only once, so
-// it reports every change or removal. It counts canaries, which test the detection. An unusual
-// record does not make the function fail, because a failure would block the records that follow.
+// the package reports every change or removal. It also counts canaries, which test the detection.
+// An unusual record does not make the function fail, because a failure would block the records that
+// follow.
 package tamper
 
 import (
@@ -50,7 +51,7 @@ func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err erro
 	}
 	for _, raw := range e.Records {
 		var r record
-		_ = json.Unmarshal(raw, &r)
+		_ = json.Unmarshal(raw, &r)  // an unreadable record is reported below
 		if r.EventName == "INSERT" { // first write
 			if r.Dynamodb.Keys.PK.B == CanaryKey {
 				if err := w.writeLine(ctx, slog.LevelInfo, "a canary was seen", CanaryMetric); err != nil {

@@ -131,8 +131,8 @@ type shownReview struct {
 	Claim    *string
 }
 
-// addReviews adds the score and the last reviews of a published vacant. A score of 0 means that
-// there are no reviews to read.
+// addReviews adds the score and the last reviews of a published vacant. If the vacant's current
+// agent has no reviews, its score is 0, and addReviews saves the requests.
 func (d *vacantData) addReviews(r *reader, isHosted bool) error {
 	if d.Published.Score == 0 {
 		if isHosted {

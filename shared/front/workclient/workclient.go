@@ -28,7 +28,8 @@ type (
 )
 
 // Handler runs a turn. Several goroutines may call emit until Handler returns. If Handler returns
-// an error, the call fails.
+// an error, the call fails. When ctx ends, context.Cause returns the reason, for example
+// ErrCanceled.
 type Handler func(ctx context.Context, t *Turn, emit func(Event)) (Answer, error)
 
 var (
@@ -273,7 +274,7 @@ func (s *sender) sendBatches() {
 			s.fail(err)
 			return
 		}
-		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep)
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep) // if ctx has ended, nextBatch returns nil
 	}
 }
 

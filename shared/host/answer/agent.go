@@ -168,7 +168,7 @@ func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.C
 // ends.
 func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events iter.Seq2[substrate.Event, error]) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		var answer strings.Builder // the reader stops at substrate.MaxText
+		var answer strings.Builder // bounded, because the reader stops at substrate.MaxText
 		fallback := false
 		for e, err := range events {
 			switch event := e.(type) {

@@ -29,7 +29,7 @@ type Account struct {
 	ID     string `json:"account"` // 32 random bytes in hex
 	Tenant string `json:"tenant"`
 	Shards int    `json:"shards"`
-	// CreditLine can be spent like money, and is owed in the statement.
+	// CreditLine is included in the balance and can be spent.
 	CreditLine money.Amount `json:"line"`
 	// DailyCap limits the money that calls may hold in a UTC day. Zero means no limit.
 	DailyCap  money.Amount `json:"cap"`
@@ -243,8 +243,8 @@ func sumShards(shards []store.Doc) (total money.Amount) {
 	return total
 }
 
-// changeAccount commits only the writes that decide added to the transaction if decide returns a
-// zero Change.
+// changeAccount changes an account and appends the Change that decide returns. If the Change is
+// zero, changeAccount commits only the writes that decide added to the transaction.
 func (b *Billing) changeAccount(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
@@ -267,7 +267,7 @@ func (b *Billing) changeAccount(ctx context.Context, id string, decide func(cont
 			return appendChange(tx, stream, a.LastPosition, &c)
 		})
 		b.accountCache.invalidate(id)
-		// A concurrent call may have changed the shards.
+		// Retry if a concurrent call has changed the shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
 			return a, store.AsProblem(err)
 		}

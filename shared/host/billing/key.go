@@ -113,7 +113,6 @@ const (
 )
 
 func (o *KeyOptions) check(now time.Time) error {
-	// A list of keys must show exactly where a name ends.
 	isUnprintable := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 	if utf8.RuneCountInString(o.Name) > maxNameLength || strings.ContainsFunc(o.Name, isUnprintable) || strings.TrimSpace(o.Name) != o.Name {
 		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxNameLength), fmt.Sprintf("%.80q", o.Name))
@@ -357,7 +356,7 @@ func BearerSecret(r *http.Request) (string, error) {
 
 type KeyRequirement struct {
 	Scope Scope
-	// AllowsTest also admits test keys, which must read and change only test data.
+	// AllowsTest admits test keys. The handler must limit them to test data.
 	AllowsTest bool
 	// RequiresActive refuses keys of suspended accounts. The state of the account may be a second
 	// old.

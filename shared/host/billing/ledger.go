@@ -227,7 +227,7 @@ const (
 
 var errBalanceTooLow = errors.New("the balance is short")
 
-// allPartsCounter returns the key of all parts in the cache of full counters.
+// allPartsCounter returns the entry for all parts in the cache of full counters.
 func allPartsCounter(day, vacant string, total int64) store.Add {
 	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: total}
 }

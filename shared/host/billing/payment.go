@@ -90,8 +90,8 @@ type Payment struct {
 }
 
 // refundedAmount returns the sum of refunds that have not failed and of open or lost disputes, at
-// most Paid. RefundedTotal includes refunds without their own event. It never exceeds the sum of
-// all refunds, so no refund is counted twice.
+// most Paid. Only the part of RefundedTotal that exceeds the known refunds is added, so that no
+// refund is counted twice.
 func (p *Payment) refundedAmount() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {

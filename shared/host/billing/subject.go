@@ -47,7 +47,7 @@ type NamedSubject struct {
 	Since   time.Time `json:"since"`
 }
 
-// SubjectDocs has a separate partition, because the functions that check tokens may not write
+// SubjectDocs has a separate partition, because the processes that check tokens may not write
 // accounts.
 var SubjectDocs = store.DocKind[NamedSubject]{
 	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
@@ -79,7 +79,7 @@ func (b *Billing) Subjects(ctx context.Context, account string) (subjects []Name
 	return subjects, nil
 }
 
-// ForgetSubject deletes the stored name of a subject until its next request.
+// ForgetSubject deletes the stored name of a subject. A later request stores the name again.
 func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s NamedSubject, err error) {
 	key := SubjectDocs.Key(account, id)
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -20,7 +20,7 @@ type Resolver interface {
 	ResolveOverdue(ctx context.Context, pair call.Pair, position uint64) (bool, error)
 }
 
-// Sweep decides the calls that are overdue by a minute.
+// Sweep decides the calls that are overdue by at least a minute.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.SweepResult, error) {
 	return b.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)

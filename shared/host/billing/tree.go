@@ -138,7 +138,7 @@ type Revocation struct {
 }
 
 // RevokeKey revokes a key and ends its tree. actor is the revoking key, or nil for the operator. A
-// repeated call ends what a crash has left.
+// repeated call completes a revocation that a crash interrupted.
 func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string) (r Revocation, err error) {
 	var startedEnding bool
 	if r.Key, startedEnding, err = b.markRevoked(ctx, actor, account, id, true); err != nil {
@@ -148,7 +148,7 @@ func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string)
 		const incomplete = "the key %s… and all keys and links that it created are revoked, but not all of them are marked as ended yet; the host continues within minutes, or run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
-	// The holder of actor may not be allowed to know keys of other trees.
+	// actor may not be allowed to see keys of other trees.
 	r.Keys = slices.DeleteFunc(r.Keys, func(k Key) bool { return !k.descendsFrom(id) })
 	r.Links = slices.DeleteFunc(r.Links, func(l Link) bool { return !l.descendsFrom(id) })
 	keys, err := b.listKeys(ctx, account)
@@ -237,9 +237,9 @@ func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
 	return n, errors.Join(errs...)
 }
 
-// endAccountTrees completes all revocations of an account. Unless the caller has just started the
-// revocation of the key id, another process may have ended links, and endTree waits until link
-// caches have expired.
+// endAccountTrees completes all revocations of an account. startedEnding means that the caller has
+// just started the revocation of the key id. Otherwise, another process may have ended links, and
+// endTree waits until link caches have expired.
 func (b *Billing) endAccountTrees(ctx context.Context, account, id string, startedEnding bool) (ended EndedKeysAndLinks, err error) {
 	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// CounterWrite returns a write that changes a counter of the host. labels are names and values. The
-// caller must limit the number of different values.
+// CounterWrite returns a write that changes a counter of the host. labels alternates names and
+// values. The caller must limit the number of different values.
 func CounterWrite(name string, delta int64, labels ...string) store.Write {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {

@@ -176,7 +176,7 @@ func (s *Service) addRefund(tx *store.Tx, b *storedBooking, row *Row, isUndelive
 }
 
 // heldMoneyWrites returns writes that pass the held money to the venue's call in the commit that
-// accepts the call. If the booking has changed, its error refuses the call.
+// accepts the call. If the booking has changed, it returns an error, which refuses the call.
 func (s *Service) heldMoneyWrites(ctx context.Context, snapshot *Booking) ([]store.Write, error) {
 	stream, err := Stream(snapshot.ID)
 	if err != nil {

@@ -72,8 +72,8 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	return verdict{}
 }
 
-// isConcealed hides a closed child also from a caller with a revoked key, because someone else may
-// hold the key.
+// A closed child is also concealed from a caller with a revoked key, because someone else may hold
+// the key.
 func (f facts) isConcealed() bool {
 	return f.vacant.IsClosedChild && (f.notRelated || f.revokedCallerErr != nil)
 }
@@ -86,8 +86,7 @@ func (f facts) authorize(pair Pair) error {
 		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reachability)
 }
 
-// state uses the revocation that was read, because another process may have revoked the key before
-// the record shows it.
+// state also uses the revocation that was read, because the vacant's record may not show it yet.
 func (f facts) state() lifecycle.State {
 	if f.vacantKeyRevoked && !f.vacant.State.IsRetired() {
 		return lifecycle.Sunk

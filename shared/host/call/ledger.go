@@ -20,7 +20,8 @@ type Ledger interface {
 	Quote(ctx context.Context, q QuoteRequest) (PaymentPlan, error)
 	// Debit returns at most 8 writes for the commit of the request row, none of them an Append.
 	Debit(pair Pair, plan *PaymentPlan, r *RequestRow) []store.Write
-	// Replan returns another plan after a write of Debit failed, or a refusal like Quote.
+	// Replan returns another plan after a write of Debit failed. Like Quote, it may return a
+	// refusal.
 	Replan(ctx context.Context, q QuoteRequest, plan *PaymentPlan, refusal error) (PaymentPlan, error)
 	// Settle runs before the answer row is stored, and returns the charge. Any process may call
 	// Settle again for the same row, and Settle must charge only once. An error voids the call,

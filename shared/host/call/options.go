@@ -229,7 +229,7 @@ func (h *Host) loadCall(ctx context.Context, pair Pair, position uint64) (Reques
 	return row, err
 }
 
-// ExpectedEnvelope may be outdated.
+// ExpectedEnvelope contains the required values of a pair's next envelope. It may be outdated.
 type ExpectedEnvelope struct {
 	Seq   int64
 	Prev  identity.Hash

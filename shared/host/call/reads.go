@@ -67,8 +67,8 @@ func (h *Host) findDecidingRow(ctx context.Context, pair Pair, r *RequestRow) (d
 
 const maxDecisionPage = 64
 
-// findDecidingRowPaged starts at the row at ResponseTip, because a row written between two reads
-// must not be skipped. last is the last row that it read.
+// findDecidingRowPaged reads the response rows from ResponseTip on, without gaps. last is the last
+// row that it read.
 func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRow, pageSize int) (d *ResponseRow, last ResponseRow, err error) {
 	tipPosition, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
@@ -105,7 +105,7 @@ func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRo
 }
 
 // FindPricedCall returns a call with a price and its answer. If position is 0, it returns the
-// pair's last charged call.
+// pair's last answered call with a price.
 func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (callRow RequestRow, answer ResponseRow, ok bool, err error) {
 	if position == 0 {
 		last, err := h.FindLastDecision(ctx, pair, func(r *ResponseRow) bool { return r.IsPriced })

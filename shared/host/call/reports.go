@@ -365,8 +365,8 @@ type ToolCallRecord struct {
 
 const maxToolCallBytes = 1 << 20
 
-// ReadToolCalls reads the last n decisions of a pair. destroyed counts the decisions whose text key
-// is destroyed.
+// ReadToolCalls returns the tool calls of the last n decisions of a pair. destroyed counts the
+// decisions whose text key is destroyed.
 func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []ToolCallRecord, destroyed int, err error) {
 	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, n, store.Descending)
 	if err != nil {
@@ -497,7 +497,7 @@ type ProvisionalEvent struct {
 	Tool       string
 	Usage      *Usage
 	IsLast     bool
-	IsQuestion bool // the agent waits for an answer to Text
+	IsQuestion bool // the agent waits for an answer to its text
 	Detail     any  // for example a ToolStep
 }
 

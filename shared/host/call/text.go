@@ -11,7 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// The idempotency key of an answer follows from the request and is not stored.
+// Answers are stored without their idempotency key, which ResponseRow.Envelope derives from the
+// request's hash.
 
 const (
 	contextFlag = 1 << iota

@@ -48,7 +48,7 @@ func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow,
 	return h.storeAnswer(ctx, r, row, tip, msg, elapsed, charge)
 }
 
-// settleCharge returns ErrUncertain, a problem of kind Unavailable, or a *settlementError.
+// If settleCharge fails, the error is ErrUncertain, has kind Unavailable, or is a *settlementError.
 func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, isRetry bool) (charge FinalCharge, err error) {
 	if row.PaidBy == Unpriced {
 		return charge, nil
@@ -92,7 +92,8 @@ const (
 	unsettledHasCut
 )
 
-// voidMarkerLifetime must exceed the longest behaviour.
+// voidMarkerLifetime must exceed the longest run of a behaviour. Otherwise, a call could be charged
+// after its void.
 const voidMarkerLifetime = 48 * time.Hour
 
 // storeUnsettled returns the version of the new document. If the call is voided or already has an
@@ -134,8 +135,9 @@ func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, 
 	return 0, h.unavailableError(err)
 }
 
-// unsettledVoidWrite returns a write that makes a void conflict with a concurrent storeUnsettled.
-// If an unsettled answer exists and the void is not final, the error is ErrUncertain.
+// unsettledVoidWrite returns the write of a void that stores an empty document, or deletes the
+// existing one. If storeUnsettled stores an answer concurrently, the commit of the void fails. If
+// an unsettled answer exists and the void is not final, the error is ErrUncertain.
 func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, isFinal bool) (store.Write, error) {
 	key := unsettledKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)

@@ -102,7 +102,7 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	return s, errors.Join(errs...)
 }
 
-// minutes returns each minute once when it is due, and again after lookBack.
+// minutes returns the minutes after offset up to last, and the earlier minutes that are read again.
 func minutes(offset, last int64) (list []int64) {
 	const lookBackMinutes = int64(lookBack / time.Minute)
 	if offset >= last {

@@ -17,8 +17,8 @@ type attemptStart struct {
 	startedAt int64 // Unix microseconds
 }
 
-// collectAttempts records attempts under the parent in the child's manifest, or under the parent
-// that signed the request if the manifest cannot be read.
+// collectAttempts assigns attempts to the parent in the child's manifest. If the manifest is
+// missing or unreadable, it uses the parent in the request.
 func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []attemptStart) error {
 	if len(starts) == 0 {
 		return nil

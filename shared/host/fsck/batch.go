@@ -8,17 +8,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxPendingSignatures is the size of a batch whose signatures are verified in parallel.
+// flushIfFull calls flush when either limit is reached.
 const (
 	maxPendingSignatures = 512
 	maxPendingFindings   = 4096
 )
 
-// pendingFinding is a finding that flush reports unless its signature is valid.
+// pendingFinding is a finding that flush has not recorded yet. If message is set, flush drops the
+// finding if the signature is valid.
 type pendingFinding struct {
 	finding   Finding
 	version   uint64 // version of the document, or zero
-	isCertain bool   // reported even if the first reading did not have it
+	isCertain bool   // reported even if the first reading did not find it
 	message   []byte // signed message, or nil if the finding does not depend on a signature
 	signer    identity.ID
 	signature []byte
@@ -29,8 +30,8 @@ func (r *run) addFinding(f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f})
 }
 
-// addFindingAt is like addFinding, but both readings must have the finding at the same version of
-// the document. Otherwise different defects with equal texts would look like one finding.
+// addFindingAt is like addFinding, but the finding is reported only if both readings have it at the
+// same version of the document.
 func (r *run) addFindingAt(version uint64, f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, version: version})
 }
@@ -39,7 +40,7 @@ func (r *run) addCertainFinding(f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, isCertain: true})
 }
 
-// verifySignature adds f unless sig is the signer's signature of msg.
+// verifySignature adds f, which flush drops if sig is the signer's signature of msg.
 func (r *run) verifySignature(msg, sig []byte, signer identity.ID, f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, message: msg, signer: signer, signature: sig})
 	r.pendingSignatures++

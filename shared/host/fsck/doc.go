@@ -6,8 +6,8 @@
 // A pair consists of the requests of one caller to one vacant and of the responses. An epoch is the
 // part of a pair's chain between two resets. After each row the check has two states of the chain:
 // the state according to the rules, and the state that the row itself claims. The next row is
-// correct if it follows one of the two states. A wrong epoch is therefore one finding and not the
-// first of a million.
+// correct if it follows one of the two states. A row with a wrong epoch therefore causes one
+// finding, even if many rows follow.
 //
 // # Checking a running host
 //

@@ -84,7 +84,7 @@ type run struct {
 	chainSum, actorSum hashSum
 	pendingFindings    []pendingFinding
 	pendingSignatures  int
-	// kin and gate are compared after all streams were read.
+	// kin and attempts are compared after all streams were read.
 	kin      kinship
 	attempts attemptData
 	ledgers  map[[32]byte]*ledger

@@ -209,7 +209,7 @@ func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int)
 		unmatched = slices.Delete(unmatched, i, i+1)
 	}
 	for _, p := range unmatched {
-		// A slot is removed only if it is older than gate.RateWindow when a later slot is added.
+		// Adding the latest slot may have removed slots older than gate.RateWindow.
 		if len(w) == 0 || p.startedAt.Add(-slotSlack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
 			missing++
 		}
@@ -227,7 +227,7 @@ func (r *run) checkManifestHasAttempt(ctx context.Context, child identity.ID, ma
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
 		if isDamaged(err) {
-			hasAttempt = true // the damaged status was reported and may be the right one
+			hasAttempt = true // this attempt may have created the manifest
 			return nil
 		}
 		if err != nil {

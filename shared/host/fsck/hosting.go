@@ -64,8 +64,6 @@ func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind
 }
 
 func (r *run) checkNames(ctx context.Context) error {
-	// The view may lack a name that is created during the check. checkLogbook still finds the
-	// vacant.
 	return r.eachDocument(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.checkNameDocument(ctx, d.Key) })
 }
 

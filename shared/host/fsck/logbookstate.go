@@ -13,7 +13,8 @@ import (
 type logbookState struct {
 	state    lifecycle.State
 	cardHash string // hex, or "" if no card was signed since the birth or graduation
-	// capability is the text with which the vacant graduated, or "" after the next card is signed.
+	// capability is the text with which the vacant graduated. It is "" if a card was signed since
+	// then.
 	capability string
 	floor      time.Time // messages signed until this time are refused
 	isComplete bool

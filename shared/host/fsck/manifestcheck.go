@@ -103,8 +103,7 @@ func matchesBirth(m *registry.ManifestDocument, logState *logbookState) bool {
 }
 
 func findMissingKinMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
-	// The children of unmarked vacants are never looked up, so the record of a parent must be
-	// marked.
+	// The host looks up the children of a vacant only if its record has HasKin.
 	if !logState.hasChild || rec.HasKin || rec.IsDeleted() {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (r *reader) readPage(ctx context.Context) (stop, isUnreadable bool, err err
 		return true, false, nil
 	}
 	n := r.pageRows
-	if r.tip > 0 { // later rows may refer to rows that another reader has not read
+	if r.tip > 0 { // rows after the tip may refer to rows that other readers skip
 		n = int(min(uint64(n), r.tip-r.nextPosition+1))
 	}
 	if r.singleReads > 0 {
@@ -148,7 +148,7 @@ func (r *reader) findTip(ctx context.Context) error {
 }
 
 func (r *reader) reportUnreadableEnd() {
-	// If the last row is unreadable and was not reached, it must be after the rows that were read.
+	// The last row is reported here only if readPage did not reach it.
 	if r.tipErr != nil && r.consecutiveLost == 0 {
 		r.addFinding(newStreamFinding(r.stream, r.nextPosition, Row, "a last row that can be read", problem.AsError(r.tipErr).Error()))
 	}

@@ -24,7 +24,7 @@ type requestEnd struct {
 // next row may refer to either.
 type rowHash struct {
 	stored, computed identity.Hash // equal if the text cannot be read
-	isUncertain      bool          // whether the text cannot be read although its key exists
+	isUncertain      bool          // whether the text is damaged; any hash then matches
 }
 
 func uncheckedHash(h identity.Hash) rowHash { return rowHash{stored: h, computed: h} }
@@ -240,8 +240,8 @@ func (q *requestChecker) addToWindow(s requestSummary) {
 	q.window[i] = s
 }
 
-// readRequest checks the stream up to position and returns the request there. ok is false if the
-// request does not exist.
+// readRequest checks the stream up to position and returns the request at position. ok is false if
+// the request does not exist.
 func (q *requestChecker) readRequest(ctx context.Context, position uint64) (request requestSummary, ok bool, err error) {
 	for !q.allRead && q.rows.nextPosition <= position {
 		if err := q.checkNextRequest(ctx); err != nil {

@@ -210,7 +210,7 @@ func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.R
 }
 
 func (a *responseChecker) checkCause(ctx context.Context, resp *call.ResponseRow) error {
-	// A void has no hash and no signature, so SealedRows does not count its sealed cause.
+	// SealedRows counts only requests and answers, so a sealed cause is not counted.
 	sealedText, additionalData, ok := resp.SealedCause(a.pair)
 	if !ok {
 		return nil
@@ -245,7 +245,8 @@ func (a *responseChecker) advance(resp *call.ResponseRow, hash rowHash) {
 	a.ruleEnd = next
 }
 
-// rebuildHash detects an answer to another request, because the envelope names the request.
+// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt
+// envelope.
 func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRow) (rowHash, error) {
 	s := a.pair.Responses()
 	sealedText, additionalData := resp.SealedText(a.pair)

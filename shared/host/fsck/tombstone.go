@@ -16,7 +16,7 @@ func (r *run) checkTombstone(ctx context.Context, k store.Key, rec *vacants.Reco
 	if rec.HasKey() {
 		r.addFinding(newDocumentFinding(k, State, "a tombstone without a key", "one with a sealed key"))
 	}
-	finding, err := r.findNameMismatch(ctx, k, rec) // read first, because the name's next owner writes the nameless tombstone
+	finding, err := r.findNameMismatch(ctx, k, rec) // read before the nameless tombstone, which the name's next owner writes
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (a *actor) tip() LoggedEvent {
 
 func (a *actor) isRegistered() bool { return a.registration.FirstSeq > 0 }
 
-// hasRevokedKey also checks the tip, because a revoked key need not be registered.
+// hasRevokedKey also checks the last event, because a key without a registration can be revoked.
 func (a *actor) hasRevokedKey() bool {
 	return a.registration.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
@@ -234,8 +234,8 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", oldParent, parent)
 }
 
-// openIfGraduated clears Closed if the child has graduated. Otherwise it accepts only visibility
-// NONE, because the child could bypass the gate with its own key.
+// openIfGraduated clears Closed if the child has graduated. If a closed child has not graduated, it
+// may publish only visibility NONE. Otherwise it could publish itself without passing the gate.
 func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	if !g.Closed {
 		return nil

@@ -26,8 +26,8 @@ var (
 		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[ManifestDocument]{Decode: decodeManifest, Encode: encodeManifest},
 	}
-	// OpeningDocs has its own partition, so that a role that may write manifests cannot open
-	// children.
+	// OpeningDocs has its own partition, because roles get permissions by partition. A role that
+	// may write manifests must not open children.
 	OpeningDocs = store.DocKind[openingDocument]{
 		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[openingDocument](1),

@@ -78,7 +78,7 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 				if g.ParentProven && parents[*g.Parent] {
 					return false
 				}
-				delete(seen, g.ID) // the valid edge to g may be further down
+				delete(seen, g.ID) // its valid edge may be further down
 				return true
 			})
 		}

@@ -143,8 +143,8 @@ func (g *Registration) recordChange(now time.Time) {
 // AddManifest adds to tx a manifest that parent and child have signed. It returns false if the
 // manifest is already stored.
 //
-// A closed manifest replaces an open one of any parent. Otherwise a child could escape by first
-// signing an open manifest with a parent that it controls. Other replacements are refused with
+// A closed manifest replaces an open manifest of any parent, so that a child cannot avoid closure
+// by first signing an open manifest with another parent. Other replacements are refused with
 // Conflict.
 func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (isAdded bool, err error) {
 	if err := m.Check(); err != nil {

@@ -27,7 +27,7 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 }
 
 // PublishHosted adds to tx a publication of a vacant that this host runs. Unlike Publish, it may
-// change the vacant's state. The caller must hold the turn until tx is committed.
+// change the vacant's state. The caller must hold the turn (AcquireTurn) until tx is committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
 	d, err := r.decidePublication(ctx, &p, publisher{isHost: true})
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publicatio
 }
 
 // Graduate adds to tx the publication of a closed child that has passed the gate, and replaces the
-// closed manifest by next. The caller must hold the turn until tx is committed.
+// closed manifest by next. The caller must hold the turn (AcquireTurn) until tx is committed.
 func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, next composite.Manifest, isHosted bool) (Receipt, error) {
 	oldDoc, d, err := ManifestDocs.Get(ctx, tx, ManifestKey(next.ChildID))
 	if err == nil && d.Version == 0 {

@@ -53,7 +53,7 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 }
 
 // View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
-// is anonymous. A hidden closed child gets the same error as an id that is not registered.
+// is anonymous. The error for a hidden closed child is the same as for an unregistered id.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
 	g, ok, err := r.Get(ctx, id)
 	if err != nil {

@@ -72,8 +72,8 @@ type Registration struct {
 
 	isReachable    bool // whether the card's endpoint has answered or is hosted
 	listingVersion int64
-	wasListed      bool   // when the document was read
-	storedSlug     string // when the document was read
+	wasListed      bool   // IsListed when the document was read
+	storedSlug     string // slug when the document was read
 	mayReuseSlug   func(ctx context.Context, former identity.ID) (bool, error)
 }
 
@@ -84,7 +84,7 @@ func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
 	return g.State
 }
 
-// IsListed reports whether searches show g by default.
+// IsListed reports whether searches show g.
 func (g *Registration) IsListed() bool {
 	return g.Status == StatusActive && !g.AwaitsProbe && g.Visibility == lifecycle.Public && g.State == lifecycle.Active
 }

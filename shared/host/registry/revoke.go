@@ -23,7 +23,8 @@ type Revocation struct {
 }
 
 // Revoke adds the revocation of a key to tx. The key need not be registered, so the holder of any
-// key may declare it untrusted. The caller must hold the turn until tx is committed.
+// key may declare it untrusted. The caller must hold the turn (AcquireTurn) until tx is
+// committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
 	d, err := r.decideRevocation(ctx, &v)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// registrationWrites returns the writes for g, including the count of listed vacants and the claim
-// of its slug. The error is Conflict if another vacant has the slug.
+// registrationWrites returns the writes of a registration, including the count of listed vacants
+// and the claim of the slug. The error is Conflict if another vacant has the slug.
 func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writeID store.WriteID) ([]store.Write, error) {
 	put, err := g.newPut(writeID)
 	if err != nil {
@@ -28,9 +28,9 @@ func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writ
 	if slug == "" || slug == g.storedSlug {
 		return writes, nil
 	}
-	// The claim of a slug that g gives up remains, so that other tenants cannot use the slug. A
-	// holder may return to its slug concurrently and then writes the claim again. The claim is
-	// therefore read before the holder's registration.
+	// The claim of the old slug remains, so that other tenants cannot use the slug. The claim of
+	// the new slug must be read before the registration of its holder. Otherwise a holder that
+	// takes the slug back between the two reads would lose the slug.
 	holderID, d, err := r.findSlugClaim(ctx, slug)
 	if err == nil {
 		err = r.checkSlug(ctx, g, slug, holderID)

@@ -19,8 +19,8 @@ const (
 	maxWaitTime  = 30 * 24 * time.Hour
 )
 
-// ErrCommitmentUsed reports that a commitment was used before. The reference implementation fixes
-// its text.
+// ErrCommitmentUsed reports that a commitment was used before. Its text is the error code of the
+// reference implementation.
 var ErrCommitmentUsed = errors.New("commitment_already_spent")
 
 type BlindedResult struct {
@@ -29,7 +29,7 @@ type BlindedResult struct {
 }
 
 // SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer.
-// When MinReviewers reviewers have reviewed the target, it counts all waiting reviews in random
+// When MinReviewers reviewers have reviewed the target, it submits all waiting reviews in random
 // order and with the same time, which hides who wrote which review.
 func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out BlindedResult, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
@@ -57,7 +57,9 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 		if err != nil {
 			return err
 		}
-		putReviewTimes(tx, recentDoc.Key, times, now) // a write without a change makes concurrent reviews by the reviewer conflict
+		// This write makes concurrent reviews by the reviewer conflict, so that the reviewer cannot
+		// exceed MaxPerPair.
+		putReviewTimes(tx, recentDoc.Key, times, now)
 		_, countByReviewer, err := s.listWaiting(ctx, target)
 		switch {
 		case err != nil:
@@ -97,8 +99,8 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 	return docs, countByReviewer, nil
 }
 
-// countIfEnoughReviewers counts all reviews before it deletes them. If the process dies in between,
-// the next blinded review completes the count.
+// countIfEnoughReviewers submits all waiting reviews before it deletes them. If the process dies in
+// between, the next blinded review of the target repeats the work, but stores no review twice.
 func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
 	docs, countByReviewer, err := s.listWaiting(ctx, target)
 	if err != nil || len(countByReviewer) < MinReviewers {

@@ -22,7 +22,7 @@ import (
 
 const maxAncestors = 8
 
-// judgement contains the facts that determine whether a review is counted and how much it weighs.
+// judgement contains a review and the facts that determine how much it weighs.
 type judgement struct {
 	rec            review.Record
 	reveal         *review.Reveal
@@ -88,7 +88,8 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	return j, err
 }
 
-// judgeReviewer refuses a reviewer that the target's owner runs or pays for.
+// judgeReviewer sets the fields of j that depend on the reviewer. It refuses a reviewer that the
+// target's owner runs or pays for.
 func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, request *call.RequestRow, response *call.ResponseRow) error {
 	reviewer, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {

@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	MaxPerPair     = 3  // per day and target
-	MaxPerReviewer = 20 // per day
+	MaxPerPair     = 3  // reviews of one target per reviewer and day
+	MaxPerReviewer = 20 // reviews per reviewer and day
 )
 
-// Service counts the reviews of a host. All fields are required. A Service is safe for concurrent
+// Service accepts the reviews of a host. All fields are required. A Service is safe for concurrent
 // use. Several services may share a Store.
 type Service struct {
 	Store    store.Store
@@ -49,13 +49,13 @@ func (s *Service) update(ctx context.Context, decide func(context.Context, *stor
 	return registry.WrapStoreError(store.Updater{Store: s.Store, Rand: s.Rand}.Update(ctx, decide))
 }
 
-// Submit counts a review and returns its receipt. If the same review was counted before, the
-// receipt is a Duplicate.
+// Submit stores a review and returns its receipt. If the same review was stored before, the receipt
+// is a Duplicate.
 func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient.ReviewReceipt, error) {
 	return s.submit(ctx, rec, nil, s.now(), nil)
 }
 
-// Issue signs rec as a vacant of this host, and counts it as Submit does. If rec.CallHash is zero,
+// Issue signs rec as a vacant of this host, and stores it as Submit does. If rec.CallHash is zero,
 // Issue reviews the last answered call.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
 	if rec.CallHash.IsZero() {

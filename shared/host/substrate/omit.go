@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// memberTerms lists the members of model requests that are omitted if a server rejects them.
+// memberTerms lists the optional members of model requests, and other words that servers use for
+// them in errors.
 var memberTerms = []struct {
 	member string
 	words  []string

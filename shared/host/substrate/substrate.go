@@ -43,11 +43,11 @@ type Request struct {
 
 	Secret Secret
 
-	call     *envelope.Envelope // nil if the host itself asks; hidden from adapters
+	call     *envelope.Envelope // may be nil; hidden from adapters
 	callHash identity.Hash
 }
 
-// ID returns the hash of the call's envelope, or zero if the host itself asks.
+// ID returns the hash of the call's envelope, or zero if the request does not belong to a call.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
 		return r.callHash
@@ -122,7 +122,6 @@ type (
 		// InputTokens includes CachedTokens.
 		InputTokens, OutputTokens, CachedTokens int
 
-		// For agents.
 		Turns, ToolCalls int
 		UsedFallback     bool
 		UnreportedTurns  int
@@ -148,7 +147,7 @@ func (FinishReason) event() {}
 const (
 	FinishStop   FinishReason = "stop"
 	FinishLength FinishReason = "length"
-	// FinishBudget is a FinishLength whose limit a budget has reduced.
+	// FinishBudget means that the answer reached a token limit that a budget had reduced.
 	FinishBudget  FinishReason = "budget"
 	FinishToolUse FinishReason = "called"
 	// FinishUnknown means that the answer may be incomplete.

@@ -29,8 +29,8 @@ import (
 type Step struct {
 	Number int
 	Name   string
-	// If apply is nil, the step only raises the version, so that earlier programs refuse the
-	// documents. Otherwise, they would drop a new member.
+	// If apply is nil, the step only raises the version, so that earlier programs, which would drop
+	// new members, refuse the documents.
 	apply func(*runState, context.Context) error
 }
 
@@ -69,8 +69,8 @@ type Data struct {
 	Store store.Store
 	Vault custody.Vault
 	Texts call.Texts
-	// HasQueue means that the queue is in the store. Otherwise, no tasks may be waiting in an
-	// external queue.
+	// HasQueue means that the queue is in the store. If it is false, the external queue must be
+	// empty.
 	HasQueue bool
 	Program  string
 	Log      *slog.Logger
@@ -94,7 +94,8 @@ var errPaused = errors.New("the time of the run is over")
 
 func (r *runState) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
-// ReadVersion returns an error of kind Conflict if the version is newer than CurrentVersion.
+// ReadVersion returns the version of a store that is not empty. If the version is newer than
+// CurrentVersion, the error is of kind Conflict.
 func ReadVersion(ctx context.Context, s store.Reader) (Version, error) {
 	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
 	if err == nil && d.Version == 0 {
@@ -174,7 +175,8 @@ const maxConcurrentChanges = 64
 
 const limitedPageSize = 100
 
-// forEachDocument skips damaged documents and ranges that an earlier run has completed.
+// forEachDocument calls change concurrently for the documents of a range. It skips damaged
+// documents, and ranges that an earlier run has completed.
 func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, change func(context.Context, store.Doc) error) error {
 	pageSize, cursor := store.MaxPage, ""
 	if !r.StopAt.IsZero() {

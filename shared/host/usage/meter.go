@@ -58,7 +58,7 @@ type FoldResult struct {
 	Rows            int
 	Commits         int
 	LatestDecision  time.Time
-	UnreportedHours []Hour // hours with their first unreported answer
+	UnreportedHours []Hour // hours whose first unreported answer was folded
 
 	trimErr error // wraps store.ErrTrimmed if the feed has dropped rows
 }

@@ -14,7 +14,7 @@ import (
 
 type RecountResult struct {
 	Corrected int `json:"corrected"`
-	Changed   int `json:"changed"` // changed concurrently and were not corrected
+	Changed   int `json:"changed"` // documents that changed concurrently and were not corrected
 }
 
 // Recounter corrects usage from all rows of a host, including rows that its feed no longer has. It
@@ -91,7 +91,7 @@ func (c *recountState) readDocuments(ctx context.Context, r store.Range) error {
 	return nil
 }
 
-// correct skips the documents of missing accounts, which verify reports.
+// correct skips the documents of accounts that do not exist. The verify command reports them.
 func (c *recountState) correct(ctx context.Context) (result RecountResult, err error) {
 	for k := range c.docs {
 		if c.rowSums[k] == nil {

@@ -164,7 +164,7 @@ func (v *Directory) findForeignVacant(ctx context.Context, tenant string, self *
 	return r, err
 }
 
-// FindAskable returns id's record. If the agent of asker may not ask id now, ok is false.
+// FindAskable returns id's record. If the asking agent may not ask id now, ok is false.
 func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
 	self, ok, err := v.FindCached(ctx, asker)
 	if err != nil || !ok {

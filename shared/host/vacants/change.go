@@ -81,9 +81,9 @@ func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, parti
 	})
 }
 
-// RaiseFloors raises the Floor of all vacants that are not SUNK or ARCHIVED after a restore from a
-// backup. The restored store does not know which envelopes were accepted after the backup, so calls
-// that are signed at or before the Floor are refused.
+// RaiseFloors must be called after a restore from a backup. It raises the Floor of all vacants that
+// are not SUNK or ARCHIVED. The restored store does not know which envelopes were accepted after
+// the backup, so calls that are signed at or before the Floor are refused.
 func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
 	_, err = v.forEachVacant(ctx, OperatorAsker(), func(n namedVacant) (bool, error) { return v.raiseFloor(ctx, n, &total) })
 	return total, err
@@ -266,8 +266,7 @@ func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base stri
 		if r.State.IsRetired() {
 			return nil, nil
 		}
-		// A later publication conflicts with this commit, because changeRecord has already read the
-		// record.
+		// If the vacant is published concurrently, this commit conflicts.
 		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}

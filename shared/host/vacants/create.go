@@ -70,7 +70,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 		}
 	}
 	if s.Agent != nil {
-		self := Record{Tenant: s.Tenant} // incomplete, because r has no record yet
+		self := Record{Tenant: s.Tenant} // resolveVacants uses only Tenant, ID and Parent
 		if s.Key != nil {
 			self.ID = s.Key.ID()
 			m := s.Manifest
@@ -336,7 +336,7 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) 
 
 // importLogbook stores the entries of an imported logbook, with one commit per entry, and sets r's
 // state to the state at the end of the logbook. If the process dies here, a repeated import
-// continues, because the entries are not a vacant until the record is stored.
+// continues. The vacant does not exist until its record is stored.
 func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (firstKind string, err error) {
 	storedEntries, err := v.readLogbook(ctx, r.ID)
 	if err != nil {

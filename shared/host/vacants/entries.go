@@ -95,7 +95,7 @@ func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(iden
 func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.sealedSeed) }
 
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
-	// A cached record suffices. A key never changes, and a commit for a deleted vacant conflicts.
+	// A cached record suffices. A key never changes, and a commit for a deleted vacant fails.
 	m, err := v.lookupRecord(ctx, id, false)
 	switch {
 	case err != nil:

@@ -142,8 +142,8 @@ func (r *Record) applyManifest(m *composite.Manifest) {
 	}
 }
 
-// buildManifest returns the unsigned manifest of r. A parent that is limited to its tools cannot
-// add other tools, because it could reach them through the child.
+// buildManifest returns the unsigned manifest of r. A parent that is limited to its own tools
+// cannot give the child other tools, because it could use them through the child.
 func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
 	isClosed := s.Path == closedPath
 	m := composite.Manifest{

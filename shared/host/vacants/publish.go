@@ -17,7 +17,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// PublishOptions contains the changes of a publication. Nil fields are left unchanged.
+// PublishOptions contains the changes of a publication. Nil fields except Visibility are left
+// unchanged.
 type PublishOptions struct {
 	// Asker is the party that publishes the vacant. Only the operator may reuse a slug of another
 	// tenant's vacant.

@@ -73,7 +73,7 @@ func (v *Records) FindCached(ctx context.Context, id identity.ID) (r Record, ok 
 }
 
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
-	// If fresh is set, the cache is not used.
+	// If fresh is set, the cache is not read.
 	m, err := v.lookupRecord(ctx, id, fresh)
 	return m.record, m.ok, err
 }

@@ -29,8 +29,8 @@ type workspaceDocument struct {
 	SealedKey []byte    `json:"box"`
 }
 
-// CountDocs counts the workspaces of each owner. The number of a workspace packs its file and byte
-// counts, or is the negative Unix time of its removal.
+// CountDocs contains the number of workspaces of each owner, and the packed file and byte counts of
+// each workspace. The removal of a workspace replaces its counts with the negative Unix time.
 var CountDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
 	Codec: store.CountCodec(),
@@ -71,8 +71,7 @@ type fileDocument struct {
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// FormerBlob is a replaced blob that a backup may need until FormerUntil. A blob
-	// younger than maxUnrecordedAge needs no such record.
+	// FormerBlob is a replaced blob that a backup may need until FormerUntil.
 	FormerBlob  string    `json:"former,omitempty"`
 	FormerUntil time.Time `json:"former_until,omitzero"`
 }

@@ -78,7 +78,8 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 			return err
 		}
 	}
-	// The count document outlives every write, because it makes late writes fail.
+	// The count document must outlive every write, because its negative number makes late writes
+	// fail.
 	return w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, CountDocs.Key(id))
 		CountDocs.Put(tx, store.Doc{Key: d.Key, Expires: w.now().Add(orphanAge)}, number)
@@ -124,9 +125,8 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	return deleted, store.AsProblem(errors.Join(append(errs, err)...))
 }
 
-// forEachWorkspace lists the blobs of a workspace before fn reads its documents. An old blob
-// without a document is therefore an orphan, because no write waits that long between a blob and
-// its document.
+// forEachWorkspace calls fn with the blobs of each workspace. The blobs are listed before fn reads
+// the documents, so an old blob without a document is an orphan.
 func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, blobInfos []blob.Info) error) error {
 	var blobInfos []blob.Info
 	lastID := ""

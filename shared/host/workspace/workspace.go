@@ -239,7 +239,7 @@ func (w *Workspaces) Read(ctx context.Context, ref Ref, path string) (File, []by
 	return f, data, err
 }
 
-// ReadContent works for at least an hour after the file was replaced or deleted.
+// ReadContent returns the content of f, even if the file was replaced or deleted in the last hour.
 func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	blobs, err := w.Blobs()
 	if err != nil {

@@ -27,8 +27,8 @@ type documentUpgrade struct {
 	// fromVersion is the version before the upgrade, or 0 if the stage has no documents or its
 	// first deploy failed.
 	fromVersion int
-	// originalTemplate is the template of the functions before the pause, or nil if the stage is
-	// not paused.
+	// originalTemplate is the template of the functions before the pause, or nil if this deploy has
+	// not paused the stage.
 	originalTemplate []byte
 	sleep            func(context.Context, time.Duration) error
 }
@@ -138,8 +138,8 @@ func (u *documentUpgrade) invokeUpgrade(ctx context.Context) (payload []byte, er
 	return payload, err
 }
 
-// resumeFunctions restores the concurrency in the template. It resumes Agent last, because
-// upgradeDocuments detects a paused stage by the concurrency of Agent.
+// resumeFunctions sets the concurrency of functions to the value in their template. It resumes
+// Agent last, because upgradeDocuments detects a paused stage by the concurrency of Agent.
 func (u *documentUpgrade) resumeFunctions(ctx context.Context, functionList []functions.Function) error {
 	b, err := u.cloud.Template(ctx, stage.FullName(u.rec.Stage, "functions"))
 	if err != nil {

@@ -349,9 +349,9 @@ func streamAgent(a *kit.App, ctx context.Context, f callFlags, agent *agents.Age
 	return showTaskResult(a, r, &t)
 }
 
-// callVacantOrAgent makes a signed call, or calls the A2A agent at the URL if the agent is not a
-// vacant. If the target contains a vacant's id, it makes only the signed call, because an impostor
-// must not receive the text.
+// callVacantOrAgent makes a signed call, or calls the A2A agent at the URL if the URL does not
+// belong to a vacant. If the target contains a vacant's id, it makes only the signed call, because
+// an impostor must not receive the text.
 func callVacantOrAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if len(words) == 0 && a.Piped && !f.ask && !f.reset && f.replyPath == "" {
 		words = []string{"-"}

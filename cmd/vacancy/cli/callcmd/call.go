@@ -288,7 +288,8 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 
 const maxPendingWait = call.MaxQueueDuration + call.MaxCallTimeout + call.GracePeriod + time.Minute
 
-// describeWait returns a function that describes what a call is waiting for.
+// describeWait returns a function that describes what a call is waiting for. It also makes caller
+// print a note if the call must wait for a call in another terminal.
 func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, timeout time.Duration) func() string {
 	start := a.Now()
 	var line atomic.Pointer[string]

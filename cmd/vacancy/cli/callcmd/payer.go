@@ -52,8 +52,8 @@ func linkCommand(rawURL string) string {
 	return keyAssignment + "vacancy account link --host " + kit.ShellWord(kit.VacantHostURL(rawURL))
 }
 
-// keyAssignment begins a suggested command, because the user may have set the variable only for
-// this run.
+// keyAssignment begins each suggested command that needs an account key, because the user may have
+// set the variable only for this run.
 const keyAssignment = kit.AccountKeyEnv + "=KEY "
 
 // addPayHint adds a hint to a 402 error. Only the operator of the host gets an operator's command.

@@ -118,8 +118,8 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 	if err != nil {
 		return err
 	}
-	// A local host may not be running, so it gets the request through its admin API. A remote host
-	// gets the request at its public gate.
+	// A local host gets the request through its admin API, which works even if the host is not
+	// running. A remote host gets the request at its public gate.
 	var view graduation.View
 	if c.Remote == nil {
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)

@@ -32,7 +32,8 @@ func (a *App) RequireAWS() error {
 	return checkSameBuild(a.Env[buildIDEnv], BuildID())
 }
 
-// CheckRegion returns an error if no AWS Region is configured, before awsProgram is built.
+// CheckRegion returns an error if this program lacks the AWS SDK, and neither a Region nor an AWS
+// config file exists. It saves the build of awsProgram, which would report the same error.
 func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil

@@ -44,7 +44,7 @@ func (a *App) Hint(err error) string {
 	isForUser := leadingCommand.MatchString(hint)
 	return commandInHint.ReplaceAllStringFunc(hint, func(text string) string {
 		prefix, words, _ := strings.Cut(text, programName+" ")
-		cmd, _, _ := a.currentCommand.Root().Find(strings.Fields(words))
+		cmd, _, _ := a.currentCommand.Root().Find(strings.Fields(words)) // the root if unknown
 		if !cmd.HasParent() && !strings.HasPrefix(words, "-") {
 			return text
 		}

@@ -47,7 +47,7 @@ func (a *App) FindHostedTarget(ctx context.Context, transport dispatch.Getter, r
 	}
 	t, err := fetchAdminTarget(ctx, local, ref)
 	if problem.Is(err, problem.NotFound) {
-		dir, _ := a.DataDir(where.Data)
+		dir, _ := a.DataDir(where.Data) // cannot fail after DialAdmin
 		err := problem.New(problem.NotFound, "%q is not a card file or a URL, and the host in %s has no vacant of that name", ref, dir)
 		return nil, WithHint(err, "vacancy list")
 	}
@@ -79,8 +79,8 @@ func (a *App) findRemoteTarget(ctx context.Context, transport dispatch.Getter, r
 	return t, err
 }
 
-// PublicVacantURL returns the public URL of a vacant on a host that the user does not operate. ok
-// is false for vacants of the user's own hosts.
+// PublicVacantURL returns the public URL of a vacant if ref is a URL, or a name or id on a host
+// that the user does not operate. Otherwise ok is false.
 func (a *App) PublicVacantURL(where HostFlags, ref string) (url string, ok bool) {
 	if IsURL(ref) {
 		return ref, true

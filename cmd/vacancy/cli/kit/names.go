@@ -45,7 +45,7 @@ func (a *App) IdentityNames() Names {
 }
 
 // HostNames returns the names of the user's identities and of a host's vacants. Unless c is an
-// AdminAPI, it knows only the vacants whose agent cards it can fetch.
+// AdminAPI, it fetches the agent cards of vacants, at most maxNameCards.
 func (a *App) HostNames(ctx context.Context, where HostFlags, c op.Client, vacants []identity.ID) Names {
 	names := a.IdentityNames()
 	ctx, cancel := context.WithTimeout(ctx, nameCardsTimeout)

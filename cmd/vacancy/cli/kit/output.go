@@ -30,7 +30,8 @@ func (a *App) Print(value any, printText func(io.Writer)) error {
 
 func (a *App) PrintResult(r Result) error { return a.Print(r, r.Print) }
 
-// PrintNote prints a remark on standard error unless --json is set.
+// PrintNote prints a remark on standard error unless --json is set. The result must contain the
+// same fact for programs.
 func (a *App) PrintNote(format string, args ...any) {
 	switch {
 	case a.JSON:
@@ -95,6 +96,7 @@ func (a *App) reportError(cmd *cobra.Command, err error) int {
 		a.StderrLogger().Error(cmd.CommandPath()+" ends", slog.String("cause", object.Detail), slog.String("code", object.Code), slog.String("hint", object.Hint), slog.Int("exit", exit))
 		return exit
 	}
+	// If the invalid field has the command's name, the name is printed only once.
 	stderr := a.Terminal(a.Err)
 	fmt.Fprintf(stderr, "%s %s\n", Paint(stderr, Bad, cmd.CommandPath()+":"), EscapeLine(strings.TrimPrefix(object.Detail, cmd.Name()+": ")))
 	if object.Hint != "" {

@@ -18,8 +18,8 @@ const programName = "vacancy"
 // replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// findStartCommand returns the shortest command that starts the program file self again. arg0 is
-// os.Args[0], and dir is the working directory.
+// findStartCommand returns a command that starts the program file self again. arg0 is os.Args[0],
+// and dir is the working directory.
 func findStartCommand(arg0, self, dir string) string {
 	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
 	foundPath, err := exec.LookPath(name)
@@ -97,8 +97,8 @@ func (a *App) CommandLineWithFlag(flag, value string) string {
 	return changed.CommandLine()
 }
 
-// Executable returns the file of this program, for programs that start it. A program that was not
-// installed returns its bare name.
+// Executable returns the file of this program, for other programs that start it. If this program
+// was not installed, Executable returns its bare name.
 func (a *App) Executable() (file string, isInstalled bool) {
 	self, err := os.Executable()
 	if err != nil || a.Seams.Program == "" || isGoRunBuild(self) {

@@ -63,7 +63,7 @@ func PrintTable[T any](w io.Writer, emptyText string, items []T, row func(T) []a
 	}
 }
 
-// FormatColumns aligns numbers right.
+// FormatColumns formats rows of cells in columns. It aligns numbers right.
 func FormatColumns(rows ...[]any) []string {
 	var widths []int
 	var alignRight []bool

@@ -147,8 +147,8 @@ func recountUsage(a *kit.App, ctx context.Context, where kit.HostFlags, readFlag
 	})
 }
 
-// recountStage recounts the usage of a stage from its tables. The function meter first adds new
-// rows to the usage.
+// recountStage recounts the usage of a stage from its tables. Before the usage is corrected, the
+// function meter adds new rows to it.
 func recountStage(a *kit.App, ctx context.Context, stage string, readFlags kit.ReadFlags) (err error) {
 	_, c, err := a.OpenStage(ctx, stage)
 	if err != nil {

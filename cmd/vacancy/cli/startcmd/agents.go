@@ -62,7 +62,7 @@ func readPrograms(a *kit.App, ctx context.Context, dirs []string, data string) (
 }
 
 // startPrograms starts the programs and writes their output to the log. It hides strings that look
-// like secrets. stop waits until the programs have ended.
+// like secrets. stop ends the programs and waits for their end.
 func startPrograms(programs []*agentProgram, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -66,7 +66,7 @@ func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url st
 }
 
 // unpublishDemo unpublishes the demo vacant when serve first runs on the data, because serve shows
-// published vacants to the public.
+// published vacants to the public. It reports whether the demo was published.
 func unpublishDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil

@@ -25,7 +25,7 @@ func (w *watcher) programCommand() string {
 		return w.start
 	}
 	if w.file != agentFile && w.port == 0 {
-		return ""
+		return "" // the program in the folder may belong to another agent
 	}
 	_, start := scaffold.FindLanguage(w.hasFile)
 	return start

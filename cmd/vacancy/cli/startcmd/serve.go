@@ -308,7 +308,7 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 		return false, nil
 	}
 	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}})
-	if problem.Is(err, problem.Conflict) {
+	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return false, nil
 	}
 	var a definition.Agent

@@ -250,8 +250,8 @@ func (w *watcher) printStatus(ctx context.Context, program *process) {
 	}
 }
 
-// findFailure returns why calls do not reach the agent, or "". Only the host of another command may
-// be configured not to call agents on this machine.
+// findFailure returns why calls do not reach the agent, or "". It asks only the host of another
+// command, because a host of this command always calls agents on this machine.
 func (w *watcher) findFailure(ctx context.Context) (failure string) {
 	if !w.joined || w.port == 0 || w.portSetting != "base_url" {
 		return ""
@@ -304,7 +304,7 @@ func (w *watcher) readAgentFile() error {
 		}
 	}
 	port := 0
-	for _, endpoint := range slices.Backward(endpoint) {
+	for _, endpoint := range slices.Backward(endpoint) { // the first URL on this machine is used
 		if u, err := url.Parse(endpoint); err == nil && outbound.IsThisMachine(u.Hostname()) {
 			port, _ = strconv.Atoi(u.Port())
 		}
@@ -334,9 +334,9 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// startOrJoinHost starts a host in this process, unless one runs in the data directory or --join is
-// set. hostDone receives the final error of the host in this process. It is nil if another command
-// runs the host.
+// startOrJoinHost starts a host in this process, unless one runs in the data directory. If --join
+// is set, it waits for the host of another command. hostDone receives the final error of the host
+// in this process, and is nil if another command runs the host.
 func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
@@ -462,7 +462,7 @@ func (w *watcher) pollJoinedHost(ctx context.Context) {
 	case err == nil && w.hostEnded:
 		err := w.hostAgent(ctx)
 		if problem.Is(err, problem.Unavailable) {
-			break
+			break // the host is still starting
 		}
 		w.hostEnded, w.hostCheckPause, w.lastStatus = false, hostPollInterval, statusUnknown
 		w.printf("the host in %s runs again", kit.EscapeLine(dir))
@@ -569,7 +569,7 @@ func (w *watcher) snapshotFiles() map[string]string {
 		name, _ := filepath.Rel(w.dir, path)
 		switch {
 		case err != nil:
-			return nil
+			return nil // the file was removed concurrently
 		case name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "__pycache__" || strings.HasSuffix(d.Name(), "~")):
 			if d.IsDir() {
 				return fs.SkipDir

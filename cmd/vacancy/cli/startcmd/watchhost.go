@@ -32,7 +32,7 @@ type remoteHost struct {
 	agent       atomic.Pointer[localAgent] // nil until installRemote succeeds
 }
 
-// localAgent is an address that may change with the agent's file.
+// localAgent is the address of the agent on this machine, with the secret for its requests.
 type localAgent struct {
 	url    string
 	port   int
@@ -87,7 +87,8 @@ func (w *watcher) checkLocal() error {
 }
 
 // installRemote creates the vacant at the host, or the next version of its agent. It refuses an
-// existing vacant of another substrate, and if the client is the operator, a vacant of a tenant.
+// existing vacant that does not have the substrate worker. For the operator, it also refuses a
+// vacant of a tenant.
 func (w *watcher) installRemote(ctx context.Context) error {
 	if err := w.checkLocal(); err != nil {
 		return err

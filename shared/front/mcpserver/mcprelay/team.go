@@ -68,7 +68,7 @@ func (s *session) mergeAnswer(ctx context.Context, method string, header http.He
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || json.Unmarshal(b, &teamAnswer) != nil || teamAnswer.Result == nil {
-		return b, err // the client would otherwise miss tools
+		return b, err // the team's error, because the client would otherwise miss tools
 	}
 	var teamItems, hostItems []map[string]json.RawMessage
 	_, _ = json.Unmarshal(teamAnswer.Result[list], &teamItems), json.Unmarshal(hostAnswer.Result[list], &hostItems)

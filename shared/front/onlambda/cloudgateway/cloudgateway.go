@@ -35,8 +35,8 @@ func Serve() {
 	})
 }
 
-// ownURLKey is the context key of the function's URL. The Host header is trustworthy, because
-// Lambda selects the function by this header.
+// ownURLKey is the context key of the function's URL. The URL is taken from the Host header, which
+// is trustworthy, because Lambda selects the function by this header.
 type ownURLKey struct{}
 
 func withOwnURL(next http.Handler) http.Handler {

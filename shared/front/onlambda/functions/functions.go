@@ -70,9 +70,9 @@ const (
 const (
 	// CloudFront gives up after 30 seconds, and its error would replace the function's answer.
 	HandlerSeconds = 28
-	TurnSeconds    = 15 * 60
-	ThinkSeconds   = 14*60 + 20
-	StepSeconds    = 10
+	TurnSeconds    = 15 * 60    // a2a/task.MaxTurnTime (14 minutes) and time to end the turn
+	ThinkSeconds   = 14*60 + 20 // one turn of a model, and time to answer
+	StepSeconds    = 10         // the state machine gives up two seconds later
 )
 
 const (

@@ -20,7 +20,7 @@ const (
 
 var DefaultPath = Path{Function: Agent, HeaderPolicy: "tasks", CachePolicy: CachePerKey}
 
-// Paths returns the patterns. CloudFront uses the first pattern that matches, and allows 75:
+// Paths returns the patterns. CloudFront allows 75 patterns and uses the first one that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first. No
 //     admin route ends with these paths.
 //   - Answers of the registry may depend on the reader's proof, so only searches and the log are

@@ -29,7 +29,8 @@ func AddThinker(env *onlambda.Env, c *serve.Config) {
 	c.ThinkerKinds = env.ThinkKinds()
 }
 
-// A throttled request has not run, so NewInvoke repeats it once.
+// NewInvoke returns a function that invokes a Lambda function. It repeats a throttled request once,
+// because such a request has not run.
 func NewInvoke(cfg aws.Config, function string) think.Invoke {
 	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()

@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version.
+// ParseMethod returns the operation and the dialect of a JSON-RPC method.
 func ParseMethod(name string) (o Operation, d Dialect, ok bool) {
 	if o, ok = methodsV1[name]; ok {
 		return o, V1, true

@@ -361,8 +361,8 @@ func (r *reader) artifact() (a task.Artifact, err error) {
 	return a, err
 }
 
-// answerPart uses the text of an invalid part, or makes the part a data part, so that the other
-// parts of the answer remain usable.
+// answerPart parses a part of an answer. It reads an invalid part as text or data, so that the
+// other parts remain usable.
 func (r *reader) answerPart(field string) (p task.Part, err error) {
 	raw, err := r.SkipRaw()
 	if err != nil {
@@ -397,8 +397,8 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes, which HTTP+JSON responses do
-// not contain.
+// reasonCodes maps the reasons of A2A errors to JSON-RPC codes. HTTP+JSON responses contain only
+// reasons.
 var reasonCodes = map[string]int64{
 	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
 	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,

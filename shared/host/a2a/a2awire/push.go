@@ -8,7 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// PushRequest identifies or contains a push configuration of a task.
+// PushRequest is a request about push configurations of a task. DecodePushCreate sets Config, and
+// DecodePush sets ConfigID.
 type PushRequest struct {
 	TaskID   string
 	ConfigID string

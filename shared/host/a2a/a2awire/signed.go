@@ -78,7 +78,7 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// CutReason returns the reason in a message's metadata why the answer is incomplete, or "".
+// CutReason reads from a message's metadata why an answer is incomplete, or returns "".
 func CutReason(m *task.Message) (reason string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
 	if err == nil && json.Unmarshal(member, &reason) != nil {

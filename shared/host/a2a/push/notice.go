@@ -23,8 +23,8 @@ func checkInterval(idle int) time.Duration {
 	return min(FirstCheckInterval<<min(idle, 8), maxCheckInterval)
 }
 
-// Handle delivers the events that a notice announces, for a process that runs only while it handles
-// a message. If it returns an error, the caller must handle the notice again.
+// Handle delivers the events that a notice announces. Processes that do not run continuously call
+// Handle instead of Run. If it returns an error, the caller must handle the notice again.
 func (p *Pusher) Handle(ctx context.Context, notice string) error {
 	ctx, cancel := context.WithTimeout(ctx, handleTimeout+requestTimeout)
 	defer cancel()

@@ -19,19 +19,20 @@ import (
 )
 
 const (
-	// The last of MaxDeliveries is reserved for the end of the task.
+	// After MaxDeliveries-1 deliveries, artifacts are not delivered any more.
 	MaxDeliveries = 100
-	// After maxLiveDeliveries deliveries, pieces wait for the next status.
+	// After maxLiveDeliveries deliveries, artifacts wait for the next status event.
 	maxLiveDeliveries = MaxDeliveries / 2
 	maxJoinedBytes    = 256 << 10
-	// A delivery larger than maxBodyBytes is sent without its texts.
+	// A delivery larger than maxBodyBytes is sent without its texts, or skipped if it is an
+	// artifact.
 	maxBodyBytes = 1 << 20
 
 	// All attempts of a task may send taskBytes plus taskSizeFactor times the size of its events.
 	// Half of these bytes are reserved for the end of the task.
 	taskBytes      = 64 << 10
 	taskSizeFactor = task.MaxPushConfigs
-	// addressBytes and accountBytes limit a sender per hour.
+	// addressBytes and accountBytes limit the bytes that a sender's deliveries have per hour.
 	addressBytes = 64 << 20
 	accountBytes = 1 << 30
 
@@ -41,7 +42,7 @@ const (
 	maxURLBytes    = 2 << 10
 )
 
-// MaxTaskBytes limits all deliveries of a task, given the size of its events.
+// MaxTaskBytes returns the byte limit of all deliveries of a task whose events have the given size.
 func MaxTaskBytes(size int) int { return taskBytes + taskSizeFactor*size }
 
 const maxRetryAfter = time.Hour

@@ -336,7 +336,7 @@ func (p *Pusher) prepareDelivery(ctx context.Context, e *entry) (push *task.Acti
 }
 
 func (p *Pusher) retryOutcome(ctx context.Context, err error) outcome {
-	// A removed or replaced configuration is read again.
+	// After a conflict, the configuration is read again.
 	if store.IsConflict(err) {
 		return outcome{shouldKeep: true}
 	}

@@ -15,7 +15,7 @@ const (
 	maxSenderHostSlots = maxSenderSlots / 4
 )
 
-// share selects the slots of a sender, of a host, or of both.
+// share identifies slots by sender, by host, or by both.
 type share struct {
 	sender task.Sender
 	host   string

@@ -122,7 +122,7 @@ func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]st
 		if err != nil {
 			return nil, err
 		}
-		if h.settleMessage == nil { // the commit may be repeated
+		if h.settleMessage == nil { // a repeated commit must not send a second message
 			if h.settleMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
@@ -187,7 +187,8 @@ func (e *Engine) RunQueued(ctx context.Context, message string) error {
 	case l == nil:
 		return nil
 	}
-	// The call was accepted at Status.Time, because a waiting turn does not change its status.
+	// Status.Time is when the call was accepted, because the status of a waiting turn does not
+	// change.
 	opts := call.Options{CallTimeout: MaxTurnTime, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Arrival: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
 	dispatch := l.head.Dispatch
 	r.dispatch = dispatch

@@ -27,7 +27,7 @@ const (
 )
 
 type Dispatch struct {
-	Agent    string    `json:"agent"` // or id, if the vacant has no name
+	Agent    string    `json:"agent"` // name of the vacant, or its id if it has no name
 	Deadline time.Time `json:"deadline"`
 	Mode     string    `json:"mode"`
 	// AgentModel is set only if IsOwn is true.
@@ -229,8 +229,8 @@ func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, e
 	return DispatchedTask{r, l.task, *l.head.Dispatch, l.head.StartedAt}, nil
 }
 
-// ListDispatched returns a page of the owner's matching tasks, newest first. It calls matches
-// without the texts of a task and, if the result is true, again with the texts. An empty page may
+// ListDispatched returns a page of the owner's matching tasks, newest first. It calls matches with
+// a task that has no texts and, if the result is true, with the complete task. An empty page may
 // have a next page.
 func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, matches func(*DispatchedTask) bool) (tasks []DispatchedTask, next string, err error) {
 	afterKey, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -289,8 +289,8 @@ func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*Dispatch
 	return d, err
 }
 
-// leaseFirstTurn accepts the first call of a task and leases the turn to r, in one commit, and
-// then sets l.head.State to Working. If the call is refused permanently, it only fails the task.
+// leaseFirstTurn accepts the first call of a task and leases the turn to r in one commit. If the
+// call is refused permanently, it fails the task instead.
 func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) error {
 	isWaiting, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
@@ -400,8 +400,8 @@ func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	return e.refreshTaskPayer(ctx, t)
 }
 
-// PrepareSigning lets the host sign m with a key that it derives for this conversation of the
-// task's owner.
+// PrepareSigning sets t.SignEnvelope, which signs m with a key that the host derives from the owner
+// and the context.
 func (e *Engine) PrepareSigning(ctx context.Context, t *Turn, contextID string, m Message, idempotencyKey string) error {
 	signer, err := e.Guests.DeriveOwnerKey(ctx, t.Vacant, t.Owner.String(), contextID)
 	if err != nil {
@@ -438,8 +438,7 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
-// TurnNameOf returns the name of the current turn for WatchTurn, or "" if only its own process can
-// end the turn.
+// TurnNameOf returns the name of the turn in ctx for WatchTurn, or "" if ctx has no turn.
 func TurnNameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
 		return t.ref.encode()

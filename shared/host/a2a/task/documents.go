@@ -61,8 +61,8 @@ var (
 	}
 )
 
-// An earlier program would mistake a dispatched task for a lost call and fail the task. It
-// therefore must not be able to read the head of a dispatched task.
+// Earlier versions would mistake a dispatched task for a lost call and fail the task. They cannot
+// read its head, because the head has format 2.
 var (
 	plainHeadCodec      = store.JSONCodec[head](1)
 	dispatchedHeadCodec = store.JSONCodec[head](2)

@@ -38,7 +38,7 @@ type turnEnd struct {
 
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
-// endWrites returns the writes that end a turn, and sends the notice of the end.
+// endWrites queues the notice of a turn's end, and returns the writes that end the turn.
 func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
@@ -60,8 +60,8 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 	if end.requiredEvents > 0 && n != end.requiredEvents {
 		return nil, errNewEvents
 	}
-	// A runner stores its answer even if the notice fails. The process that handles the notice of
-	// the turn's start also finds the end.
+	// A runner stores its answer even if the notice fails, because pushers also check running
+	// turns.
 	if err := e.notifyActivePushConfigs(ctx, r, n+1); err != nil && end.requiredRunner == "" {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 	}
 	hasEndWrites, state := false, call.Answered
 	var err error
-	if l.head.Position > 0 { // a task that was stored with its answer has no turn to decide
+	if l.head.Position > 0 { // otherwise, the task has no undecided call
 		state, err = decide(call.Options{
 			Task: l.ref.ID, Arrival: l.task.Status.Time,
 			DecideWrites: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
@@ -194,7 +194,7 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 		})
 	}
 	if err != nil && !errors.Is(err, errEnded) {
-		return err // do not stop the turn, which would then fail without a charge
+		return err // a turn that is stopped before its call is decided fails without a charge
 	}
 	// A runner that began after l was read must not be stopped.
 	if activeRunner, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {

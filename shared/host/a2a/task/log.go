@@ -70,7 +70,7 @@ func (e *Engine) ReadLog(ctx context.Context, r Ref, after int) ([]LogEvent, err
 func logKey(r Ref, last int) store.Key { return LogDocs.Key(r.encode(), fmt.Sprintf("%06d", last)) }
 
 // loadLogCounts counts the events of earlier turns. If it fails, the turn is not logged, because
-// its events would replace the earlier ones.
+// its events would have the numbers of earlier events.
 func (r *runner) loadLogCounts(ctx context.Context) {
 	entries, err := r.engine.ReadLog(ctx, r.ref, 0)
 	l := &r.log

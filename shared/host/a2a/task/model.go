@@ -202,8 +202,8 @@ type Event struct {
 
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// EndRequest requests a final state other than Completed. Agents send it as the Detail of a
-// call.ProvisionalEvent.
+// EndRequest requests that a turn ends in another state than Completed. Agents send it as the
+// Detail of a call.ProvisionalEvent.
 type EndRequest struct {
 	State State
 }

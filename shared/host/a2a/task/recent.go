@@ -17,7 +17,7 @@ import (
 const RecentWindow = 15 * time.Minute
 
 // RecentTurns identifies the recent turns in which one payer sent the same content to one vacant.
-// Some clients repeat a message without an id, and only mark it as a repeat.
+// Some clients mark a repeated message as a repeat, but send no message id.
 //
 // All repeats share one document, whose version lets only one of several concurrent repeats begin a
 // turn.

@@ -281,8 +281,8 @@ func (r *runner) handleProgress(p call.Progress) {
 	if usage, previous := piece.Usage, r.reportedUsage; usage != nil {
 		r.reportedUsage, r.bytesAtReport = usage, r.receivedBytes
 		if previous != nil && (usage.Turns > previous.Turns || usage.ToolCalls > previous.ToolCalls) {
-			// A process that cancels the task charges the stored usage, and the next piece may take
-			// long.
+			// The usage is stored now, because a cancel charges the stored usage and the next piece
+			// may arrive late.
 			switch {
 			case len(r.pendingText) > 0 && !r.storesAtEnd:
 				_ = r.flushText(ctx, false)
@@ -347,7 +347,6 @@ func (r *runner) usageSoFar() *call.Usage {
 	if r.reportedUsage != nil {
 		u = *r.reportedUsage
 	} else if message := r.task.lastUserMessage(); message != nil {
-		// A model's first report already contains this estimate (package loop).
 		textBytes := 0
 		for _, p := range message.Parts {
 			if textBytes += len(p.Text) + len(p.Data); strings.HasPrefix(p.NormalizedMediaType(), "text/") || p.NormalizedMediaType() == "application/json" {

@@ -20,7 +20,8 @@ type Share struct {
 // fill the share of all strangers.
 const maxStrangerTurns = 2
 
-// Shares limits strangers, who are senders without an account, more than accounts.
+// Shares returns the shares that count a background turn. The limits of strangers, who have no
+// account, are stricter.
 func Shares(r Ref, sender Sender, isStranger bool, maxTurns int) []Share {
 	quarter, half := max(1, maxTurns/4), max(1, maxTurns/2)
 	vacant, key := Share{"vacant " + r.Vacant.String(), quarter}, "sender "+string(sender)

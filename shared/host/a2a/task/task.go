@@ -45,7 +45,8 @@ const (
 	MaxTurnTime          = call.MaxCallTimeout
 	MaxListed            = 1000
 	MaxPageBytes         = 1 << 20
-	// MaxListing limits the tasks that are listed concurrently to about 64 MiB of memory.
+	// MaxListing limits the event bytes of concurrently listed tasks. The tasks use about four
+	// times as much memory.
 	MaxListing    = 16 << 20
 	leaseDuration = 60 * time.Second
 	maxChunkBytes = 8 << 10
@@ -74,7 +75,7 @@ type Config struct {
 	// ChunkRamp is the number of events over which the joining time grows to ChunkInterval, so that
 	// a short answer is not delayed.
 	ChunkRamp int
-	// PollInterval is for events of other instances.
+	// PollInterval is the interval at which events of other instances are read.
 	PollInterval time.Duration
 	Log          *slog.Logger
 	Now          func() time.Time
@@ -126,7 +127,7 @@ type Turn struct {
 	SignEnvelope     func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
 	Signed           bool
 	ContainsEnvelope func(*Message) bool
-	// IsFirstCall saves a read for a pair without a call.
+	// IsFirstCall marks the first call of a pair, which needs no read of the chain.
 	IsFirstCall   bool
 	Caller        identity.ID
 	ClientAddress string

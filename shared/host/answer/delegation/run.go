@@ -58,8 +58,8 @@ func (r *run) delegateInParallel(ctx context.Context) (results []result, failure
 		result
 		err error
 	}
-	// All calls must end, because a running call cannot be canceled, and a Lambda function must not
-	// be frozen during a call.
+	// Wait for all calls even if one fails. A running call cannot be canceled, and AWS Lambda would
+	// freeze it.
 	outcomes := make([]outcome, len(r.plan.Delegations))
 	var group sync.WaitGroup
 	for i := range r.plan.Delegations {
@@ -139,7 +139,7 @@ func wrapChildError(child identity.ID, err error) error {
 	}
 	p := problem.AsError(err)
 	if p.Kind.IsFailure() && p.Text() == p.Kind.Forms().DefaultMessage {
-		// The pipeline adds the same words about the parent.
+		// The parent's error repeats the default message, so omit it here.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}
 	return problem.WithPlace(p.Kind, "child "+child.Short(), err)

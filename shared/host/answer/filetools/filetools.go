@@ -135,8 +135,8 @@ func (s *session) logBlocked(path, reason string) {
 	s.turn.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
-// redactCandidate matches the names that redact checks separately, because a long path would look
-// like a secret. Ids of tasks are retained.
+// redactCandidate matches the parts of a text that redact checks one by one, because a long path
+// would look like a secret. Task ids are not redacted.
 var redactCandidate = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {

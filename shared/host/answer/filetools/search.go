@@ -198,7 +198,7 @@ func (s *session) searchLines(ctx context.Context, in grepArguments) (string, er
 			}
 			data, err := s.Files.ReadContent(ctx, f)
 			if problem.Is(err, problem.Damaged) {
-				return nil // the file was replaced long ago, or verify reports the damage
+				return nil // the file was replaced or is damaged; verify reports damage
 			}
 			*hits = in.findHits(re, f.Path, data)
 			hitCount.Add(int64(len(*hits)))

@@ -43,8 +43,8 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	return e
 }
 
-// Call sends the next call. It requires an answer, unless the text is "fail" or responses cannot be
-// written.
+// Call sends the next call, which must be answered. If the text is "fail" or responses are dropped,
+// the call must fail instead.
 func (c *Caller) Call(text string) call.Outcome {
 	c.Helper()
 	c.last = c.sign(c.seq+1, c.prev, text)

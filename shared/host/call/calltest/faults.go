@@ -312,7 +312,7 @@ func (f fault) test(s *scene, sc scenario, e *envelope.Envelope, name string, n 
 		timeout = 10 * time.Millisecond
 	}
 	out := s.sendOrReset(s.hostA, e, timeout)
-	s.store.DropSteps() // reads, and writes after success, are not retried
+	s.store.DropSteps() // steps remain if the host does not retry the call
 	switch {
 	case f.isUnnoticed, f.succeedsOnRetry && isRetriedCommit(name), f.succeedsOnRetry && sc.retriesRevocations && name == "Doc revoked":
 		sc.wantOutcome(s, out, e)

@@ -95,7 +95,7 @@ func testHole02AnswerFirst(s *scene) {
 	s.wantRows("call | answer 1")
 }
 
-// The host that voids the request has read the response stream before another answer was written.
+// Two later calls are answered before the first. A resend of the first must read past their rows.
 func testHole02Between(s *scene) {
 	first := s.signCall(nil, "slow")
 	pending := s.startCall(s.hostA, first)
@@ -112,8 +112,7 @@ func testHole02Between(s *scene) {
 	}
 }
 
-// After the deadline, only the clock suggests that the request will not be answered. Only a row may
-// decide that.
+// A passed deadline does not decide a request. Only a row may decide it.
 func testHole03(s *scene) {
 	e := s.signCall(nil, "slow")
 	pending := s.startCall(s.hostA, e)

@@ -219,7 +219,7 @@ func (s *scene) sendReset(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Reset(s.ctx, identity.ID{}, e)
 }
 
-// wantAnswer requires status 200, with a verified answer to e if the outcome is from a Send.
+// wantAnswer requires an outcome without a problem. A reply must be a verified answer to e.
 func (s *scene) wantAnswer(out call.Outcome, e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	if out.Problem != nil {

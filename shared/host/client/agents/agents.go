@@ -1,8 +1,7 @@
 // Package agents calls A2A agents, which need not be vacants.
 //
-// A card is fetched from the host that a person named. All later requests go to the same host, and
-// use TLS unless the host is this machine. An agent's data is not trusted in size, form or
-// authorship. A truncated text is not an answer.
+// All requests go to the host of the URL that a person named, and use TLS unless that host is this
+// machine. An agent's data is not trusted.
 package agents
 
 import (
@@ -67,8 +66,8 @@ type HTTP interface {
 
 const cardPath = "/.well-known/agent-card.json"
 
-// FetchCard fetches the card of the agent at a URL: the card below the URL, or the card of its host
-// if that card names the URL.
+// FetchCard fetches the card below an agent's URL. If that card is missing or invalid, it fetches
+// the card at the root of the URL's host, which must list the URL.
 func FetchCard(ctx context.Context, h HTTP, address string) (*Card, error) {
 	u, err := ParseURL(address)
 	if err != nil {

@@ -36,8 +36,7 @@ type Card struct {
 	// Price is the maximum price of a call in micro-dollars.
 	Price      int64
 	PriceTerms price.Price
-	// RequiresSignature reports whether the agent answers only messages in the form of the vacant
-	// protocol.
+	// RequiresSignature is set if the card requires the A2A extension for signed messages.
 	RequiresSignature bool
 	// AcceptsGuests reports whether the agent answers callers without a key.
 	AcceptsGuests bool
@@ -198,8 +197,8 @@ type Signature struct {
 	Reason   string `json:"reason,omitempty"`
 }
 
-// signedForms returns the forms in which cards are signed, because SDKs drop different members
-// before they sign. The forms of AppendASCII follow Python's json.dumps, which earlier SDKs signed.
+// signedForms returns the card in each encoding that an SDK signs. AppendASCII encodes like
+// json.dumps in Python, which earlier SDKs used.
 func (c *Card) signedForms() [][]byte {
 	var allMembers, membersV1, membersV03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
@@ -220,7 +219,7 @@ func (c *Card) signedForms() [][]byte {
 		if old[m.Key] {
 			continue
 		}
-		if m.Key == "capabilities" { // a capability that only 0.3 has
+		if m.Key == "capabilities" { // only version 0.3 has this capability
 			m.Value = withoutMember(m.Value, "stateTransitionHistory")
 		}
 		if m.Key == "securitySchemes" {

@@ -12,13 +12,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Peer is an agent that a person has admitted.
+// Peer is an agent that may be called.
 type Peer struct {
 	URL string `json:"url"`
 	// Trust is the trust tier, MinTrust to MaxTrust.
 	Trust     int `json:"trust"`
 	LatencyMS int `json:"latency_ms"`
-	// Skills are ids of the agent's skills. An agent without Skills and Tags has every capability.
+	// Skills are ids of the agent's skills. A peer without Skills and Tags matches every capability.
 	Skills []string `json:"skills,omitempty"`
 	Tags   []string `json:"tags,omitempty"`
 	// CardFreshSeconds is how long the agent's card is fresh, or 0 if the card's server decides.
@@ -54,7 +54,7 @@ func sortedSet(values []string) []string {
 	return slices.Compact(values)
 }
 
-// RatedPeer is a suitable peer with its score.
+// RatedPeer is a peer with its score.
 type RatedPeer struct {
 	Peer
 	Score float64 `json:"score"`
@@ -129,8 +129,8 @@ func (p *Peers) CardLifetime(cardURL string) time.Duration {
 	return 0
 }
 
-// FindByCapability returns the peers with a skill or tag, the best first, or all peers for "". If
-// no peer has the capability, the error has kind NotFound.
+// FindByCapability returns the peers that match a skill or tag, the best first, or all peers for
+// "". If no peer matches, the error has kind NotFound.
 func (p *Peers) FindByCapability(capability string) ([]RatedPeer, error) {
 	var rated []RatedPeer
 	for _, peer := range p.List() {

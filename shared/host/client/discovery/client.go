@@ -134,8 +134,8 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 
 // CallCapability finds vacants by q, chooses one by the Policy and calls it. If that vacant is
 // unavailable or will not answer, the next vacant is called. While the outcome of a call is
-// unknown, no other vacant is called, because the call could run twice. A repeated CallCapability
-// then resends the same call.
+// unknown, no other vacant is called, because both could run it, and a repeated CallCapability
+// resends the call to the same vacant.
 func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Message) (Outcome, error) {
 	price := int64(-1)
 	if q.MaxPrice != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Query describes the vacants to find. The Client itself filters the results of registries that
-// have only the reference's routes.
+// Query describes the vacants to find. If a registry does not support GET /v1/search, the Client
+// filters its results.
 type Query = registryclient.Query
 
 type SearchResult struct {

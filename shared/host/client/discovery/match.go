@@ -79,7 +79,7 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
 	out.MissingWords = m.MissingWords[:min(len(m.MissingWords), search.MaxWords)]
-	// Ignore a state that reviews cannot produce.
+	// Ignore a reputation that reviews cannot produce.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
 	}
@@ -90,8 +90,7 @@ func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, e
 	return out, err
 }
 
-// readListing rejects a listing whose signature does not verify, because the price could be from
-// another party.
+// readListing also returns unsigned listings. It rejects a listing whose signature does not verify.
 func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	if len(m.Listing) == 0 || string(m.Listing) == "null" {
 		return nil, false, nil

@@ -42,8 +42,8 @@ type Caller struct {
 
 	// MaxPrice is the highest acceptable price in micro-dollars, or nil for any price.
 	MaxPrice *int64
-	// Check, if not nil, is called before a call is sent that the target has not accepted. Its
-	// error ends the call.
+	// Check, if not nil, is called before a new or resumed call is sent. Its error ends the call
+	// unless the target has accepted the call earlier.
 	Check func(ctx context.Context, t Target) error
 
 	// MaxUnacceptedTries, if not 0, limits the tries while the target cannot have accepted the
@@ -72,7 +72,7 @@ const (
 	maxSkew      = time.Hour
 	maxResetSkew = 300 * time.Second
 	maxSteps     = 32
-	dueMargin    = 10 * time.Second // a last resend finds the call void
+	dueMargin    = 10 * time.Second // wait after the due time, for a last resend
 )
 
 type Result struct {

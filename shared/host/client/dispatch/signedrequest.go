@@ -10,7 +10,8 @@ import (
 )
 
 // SignRequest signs msg and saves the call like Call, but returns the request body instead of
-// sending it. Until the answer is accepted, the same message returns the same bytes.
+// sending it. A repeated SignRequest with the same message returns the same body until AcceptReply
+// gets a final reply.
 func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message) (body []byte, res Result, err error) {
 	res, err = c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		if r.state.PendingReset != nil {
@@ -52,8 +53,9 @@ func (c *Caller) AcceptStream(ctx context.Context, t Target, requestHash identit
 	return res, err
 }
 
-// AcceptReply verifies and settles a reply that was transported by other means. A reply that does
-// not name its request belongs to the call in hand.
+// AcceptReply verifies and settles a reply that was transported by other means. If the reply does
+// not name its request, AcceptReply uses the call in hand or, if there is none, the last envelope
+// in State.Sent.
 func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
 		reply := parseReply(0, body)

@@ -76,7 +76,7 @@ const MaxListed = 64
 const maxAnswered = 16
 
 // LastAnswered returns the newest answered call with sequence number seq, or the newest one if seq
-// is 0. The state of an earlier program version contains only the last settled call.
+// is 0. If Answered is empty, as in states of earlier program versions, it uses RequestTip.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	points := s.Answered
 	if len(points) == 0 && s.RequestTip.Seq > 0 {
@@ -194,7 +194,6 @@ func (s *State) recordSignedTime(t time.Time) {
 	}
 }
 
-// setClockOffset replaces the old offset. Adding to it would count one error twice.
 func (s *State) setClockOffset(hostTime, now time.Time) {
 	s.ClockOffset = hostTime.Sub(now).Truncate(time.Microsecond)
 	if s.LastSignedTime.After(hostTime) {

@@ -135,7 +135,7 @@ func (c *Client) decodeAnswer(b []byte, path string, out any) error {
 	return nil
 }
 
-// StatusError is in the error chain of every unsuccessful answer.
+// StatusError is in the error chain if the registry answers with an unsuccessful status.
 type StatusError struct {
 	Status     int
 	RetryAfter string
@@ -163,7 +163,7 @@ func newStatusError(host string, r *outbound.Reply) error {
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = body.Error // the detail may be a framework's list of validation errors
 	}
-	// The reference sends no code, so the status determines the kind.
+	// The reference sends no code, so kindOf also uses the status.
 	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, sanitizeDetail(detail))
 	if body.Field != "" {
 		p.Field = sanitizeDetail(body.Field)
@@ -211,7 +211,7 @@ func kindOf(status int, code string) problem.Kind {
 		return problem.InvalidMember
 	case http.StatusTooManyRequests:
 		return problem.TooManyRequests
-	case http.StatusNotImplemented: // the reference's final answer to a revocation
+	case http.StatusNotImplemented: // the reference does not support revocations
 		return problem.Forbidden
 	}
 	if status >= 500 {

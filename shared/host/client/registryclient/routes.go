@@ -61,7 +61,7 @@ func (q *Query) values() url.Values {
 	return v
 }
 
-// Search sends GET /v1/search. A registry of the reference causes a StatusError of 404 or 405.
+// Search sends GET /v1/search. Registries of the reference answer it with 404 or 405.
 func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	var answer rawPage
 	if err := c.getJSON(ctx, "/v1/search", q.values(), &answer); err != nil {

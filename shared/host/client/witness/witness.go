@@ -1,5 +1,5 @@
 // Package witness follows a host's transparency log from outside. It trusts only signatures and
-// hashes. An error has kind Untrusted exactly if the host's data is inconsistent.
+// hashes. If the host's data is malformed or inconsistent, the error has kind Untrusted.
 package witness
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Log is a host's log. It is safe for concurrent use. An error of kind Untrusted means that an
-// answer could not be parsed.
+// Log is a host's log. It is safe for concurrent use. If an answer cannot be parsed, the error has
+// kind Untrusted.
 type Log interface {
 	Checkpoint(ctx context.Context) (note []byte, err error)
 	Consistency(ctx context.Context, from, to uint64) (translog.Proof, error)
@@ -23,7 +23,7 @@ type Log interface {
 	Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error)
 	// Event returns an event and the hash of the previous event, or nil if the event is not public.
 	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
-	// Witness submits a cosigned checkpoint and returns its number of cosignatures.
+	// note is a cosigned checkpoint. The result is its number of cosignatures.
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
@@ -33,12 +33,11 @@ const MaxLogSize = 10_000_000
 // Follower verifies one host's log.
 type Follower struct {
 	Log Log
-	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
-	// the stored checkpoint.
+	// Host, if not zero, is the required signer of the log.
 	Host identity.ID
 	// KnownNote is another checkpoint that the log must continue, or nil.
 	KnownNote []byte
-	// Progress may be nil. doing is "hashes" or "events".
+	// Progress, if not nil, reports the progress of reading "hashes" or verifying "events".
 	Progress func(doing string, done, all uint64)
 }
 
@@ -49,7 +48,7 @@ type Report struct {
 	Previous      *translog.Checkpoint // nil if there is no earlier checkpoint
 	LeafCount     uint64
 	VerifiedCount uint64
-	HiddenCount   uint64 // events of which only the hash was verified
+	HiddenCount   uint64 // events that are not public; only their hashes were verified
 }
 
 // ForkError contains two checkpoints of one host that contradict each other.
@@ -202,8 +201,7 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 	return leaves, nil
 }
 
-// checkInclusion requests proofs that the verified hashes already imply, because the host must
-// serve such proofs to others.
+// checkInclusion checks that the host serves valid inclusion proofs for up to three events.
 func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identity.Hash) error {
 	lastChecked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {

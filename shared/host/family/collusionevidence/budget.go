@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// The constants bound the cost of reading, in units of 4 KiB. A collection costs at most MaxUnits,
-// because its last page may exceed CollectionUnits.
+// The constants bound the cost of reading. A unit is 4 KiB. The last page may exceed
+// CollectionUnits, so a collection costs at most MaxUnits.
 const (
 	CollectionUnits = 384
 	VacantUnits     = 64
@@ -46,8 +46,8 @@ func (p *readBudget) spend(bytes int) {
 	}
 }
 
-// readPage returns a pair's responses, newest first. truncated means that the page ended at its
-// size limit.
+// readPage returns a pair's responses, newest first. truncated means that rows are missing because
+// of pageBytes.
 func (c *Collector) readPage(ctx context.Context, pair call.Pair, start uint64, n int, budget *readBudget) (rows []store.Row, truncated bool, err error) {
 	if rows, err = c.Store.Rows(ctx, pair.Responses(), start, n, store.Descending); err != nil {
 		return nil, false, problem.Wrap(problem.Unavailable, err, "storage is unavailable; the responses of %s cannot be read", pair.Vacant.Short())

@@ -117,8 +117,8 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 1 {
 			role = gate.RoleParent
 		}
-		// HasCommonAncestor stays false, because it ignores the edge to the parent, through which a
-		// child reaches all its ancestors.
+		// HasCommonAncestor stays false. It ignores ancestors that the child has only through its
+		// parent, and a child has no others.
 		e.Pairs = append(e.Pairs, gate.Pair{OtherID: subjects[i].id, Role: role, Child: observations[0], Other: observations[i]})
 	}
 	return e, nil

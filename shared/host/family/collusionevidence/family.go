@@ -30,8 +30,8 @@ func familyOf(text string) string {
 }
 
 // addFamilies uses all families in a composite's plan, because a child could otherwise hide its
-// parent's family in a plan. The children of a composite parent are omitted, because the graduation
-// ends the edge to its child.
+// parent's family in a plan. For the child's parent, it omits the families of the children in the
+// plan.
 func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) error {
 	if !s.isComposite {
 		var err error

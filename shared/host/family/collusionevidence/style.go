@@ -77,7 +77,7 @@ type responseReader struct {
 	isIncomplete bool // whether responses may exist that were not read
 }
 
-// shouldStop marks the responses as incomplete if a limit of reading is reached.
+// shouldStop also sets isIncomplete if a limit of reading is reached.
 func (r *responseReader) shouldStop() bool {
 	if len(r.responses) == MaxResponses {
 		return true

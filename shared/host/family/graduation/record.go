@@ -11,7 +11,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Record stores the outcome of a run. r is nil after the commit step. A decided attempt does not
+// Record stores the outcome of a run. r is nil if all steps have passed. A decided attempt does not
 // change.
 func (s *Service) Record(ctx context.Context, state RunState, r *Refusal) (Status, error) {
 	st, err := s.decideAttempt(ctx, state.ID(), func(st *Status) error {

@@ -9,7 +9,7 @@ import (
 )
 
 // RunTask runs one step of an attempt and returns the state for the next step. Step Functions may
-// run a task more than once, so every step of an accepted attempt passes without effect.
+// run a task more than once. If the attempt is already accepted, the step passes without running.
 func (s *Service) RunTask(ctx context.Context, name gate.StepName, state RunState) (RunState, error) {
 	st, err := s.loadStatus(ctx, state.ID())
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package spawning lets a parent request children with its own signature. The same request may be
-// sent again and refers to the same child, but another request with its nonce is refused. The
-// limits apply to all instances of the host together.
+// Package spawning lets a parent request children with its own signature. A repeated request refers
+// to the same child. Another request with the same nonce is refused. The limits apply to all
+// instances of the host together.
 package spawning
 
 import (

@@ -65,8 +65,8 @@ func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) 
 	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
 }
 
-// ResolveOwn returns ownID, the id of the user's own identity, or nameOrID if ownID is empty. It
-// returns an error if nameOrID may also mean another vacant on this host.
+// ResolveOwn returns ownID, the id of the user's own identity. It returns an error if nameOrID may
+// also mean another vacant on this host. If ownID is empty, it returns nameOrID.
 func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (string, error) {
 	if ownID == "" {
 		return nameOrID, nil
@@ -82,7 +82,7 @@ func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (stri
 	if err != nil {
 		return "", err
 	}
-	other, err := identity.ParseID(prefix.digits) // a prefix is looked up below
+	other, err := identity.ParseID(prefix.digits) // fails for an incomplete id
 	if err != nil {
 		other = self
 		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(decodeHexPrefix(prefix.digits)))) {

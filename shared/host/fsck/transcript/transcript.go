@@ -1,5 +1,5 @@
 // Package transcript reads the history of a pair: each call and reset in order, with its outcome.
-// It checks only that the rows can be decoded. Package fsck makes all other checks.
+// It checks only that the rows exist and can be decoded. Package fsck makes all other checks.
 package transcript
 
 import (
@@ -68,7 +68,7 @@ type Opener interface {
 const pageRows = 256
 
 // Read passes the entries of a pair to fn in order. If maxEntries is not zero, it passes only the
-// latest entries.
+// latest maxEntries entries.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, maxEntries uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
 	tipRows, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
@@ -107,8 +107,8 @@ type reader struct {
 	page []call.ResponseRow
 }
 
-// findDecisions starts after the response tip in the first call's row, because all decisions of the
-// calls follow the tip.
+// findDecisions starts after the first call's ResponseTip, because all decisions of the calls have
+// later positions.
 func (r *reader) findDecisions(ctx context.Context) error {
 	start, hasCalls := uint64(1), false
 	err := forEachRow(ctx, r.view, r.pair.Requests(), r.firstPosition, call.DecodeRequest, func(req *call.RequestRow) (bool, error) {

@@ -18,7 +18,7 @@ type Vault interface {
 	Open(ctx context.Context, vaultContext string, box []byte) ([]byte, error)
 }
 
-// ErrWithheld means that the vault may not open a box, which may be intact.
+// ErrWithheld means that the vault is not permitted to open a box. The box may be intact.
 var ErrWithheld = errors.New("this vault does not open secrets of that kind")
 
 // MaxSecret is the maximum size of a secret in bytes, which is the limit of KMS.

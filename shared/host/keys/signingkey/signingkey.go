@@ -49,11 +49,11 @@ func (s *keySet) keyAt(t time.Time) (sealedKey, bool) {
 	return sealedKey{}, false
 }
 
-// maxKeys exceeds the current and the next key, because a fast clock may have created more.
+// maxKeys is the number of keys at which removeOldKeys begins to remove expired keys.
 const maxKeys = 4
 
-// removeOldKeys keeps a key until activationDelay after its certificate's end, because earlier
-// statements may be signed again until then.
+// removeOldKeys removes a key only if its certificate ended more than activationDelay ago. Until
+// then, earlier statements may be signed again.
 func (s *keySet) removeOldKeys(now time.Time) {
 	keys := s.Keys[:0:0]
 	for i, k := range s.Keys {

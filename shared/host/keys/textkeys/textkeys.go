@@ -223,8 +223,7 @@ func (k *Keys) todaysKey(ctx context.Context) (uint32, *dayKey, error) {
 
 func (k *Keys) keyOfDay(ctx context.Context, day uint32, now time.Time, mayCreate bool) (*dayKey, error) {
 	if k.isExpired(day, now) {
-		// A cached key expires by the clock, because another process may have destroyed its
-		// document.
+		// The cache may still contain a key that another process has destroyed.
 		k.removeExpired(now)
 		return nil, ErrDestroyed
 	}

@@ -38,9 +38,9 @@ type Price struct {
 	InputPrice  money.Amount `json:"in,omitempty"`
 	OutputPrice money.Amount `json:"out,omitempty"`
 	MaxCharge   money.Amount `json:"most,omitempty"`
-	// FreePerSigner to FreeTotal are limits per UTC day for callers without an account. If
-	// FreePerAddress is zero, guests have no free calls, and signers are not counted by address. If
-	// FreeTotal is zero, there is no common limit.
+	// FreePerSigner, FreePerAddress and FreeTotal limit the free calls per UTC day of callers
+	// without an account. If FreePerAddress is zero, guests have no free calls, and signers are not
+	// counted by address. If FreeTotal is zero, there is no common limit.
 	FreePerSigner  int64     `json:"free,omitempty"`
 	FreePerAddress int64     `json:"free_address,omitempty"`
 	FreeTotal      int64     `json:"free_all,omitempty"`

@@ -8,8 +8,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// URLChooser identifies who chose a URL. Services often trust requests from their own machine, so
-// only URLs of the operator may lead to this machine.
+// URLChooser identifies who chose a URL. Unless Options.AllowLoopback is set, only URLs of the
+// operator may lead to this machine, because services often trust requests from their own machine.
 type URLChooser uint8
 
 const (
@@ -36,7 +36,7 @@ func VacantActor(id identity.ID, chooser URLChooser) Actor {
 	return Actor{vacant: id, chooser: chooser}
 }
 
-// WithPrivateAddresses affects only URLs that the operator chose.
+// WithPrivateAddresses allows private addresses in URLs that the operator chose.
 func (a Actor) WithPrivateAddresses() Actor {
 	a.allowsPrivate = true
 	return a

@@ -28,7 +28,7 @@ const (
 	maxHeaderBytes  = 64 << 10 // bytes
 	maxURLBytes     = 4 << 10  // bytes
 	maxIdlePerHost  = 64
-	maxIdle         = 256 // strangers choose the number of hosts
+	maxIdle         = 256 // strangers can name any number of hosts
 	idleTimeout     = 90 * time.Second
 	userAgent       = "vacancy"
 )
@@ -51,8 +51,8 @@ type Options struct {
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
-	// The clients do not share connections. Otherwise a request to a stranger's URL could reuse a
-	// connection of the operator to a private address.
+	// Clients with different permissions do not share connections. Otherwise a request to a
+	// stranger's URL could reuse a connection of the operator to a private address.
 	operatorClient, privateClient, defaultClient *http.Client
 
 	guard    EndpointGuard

@@ -13,9 +13,9 @@ const (
 	privateReason  = "private"
 )
 
-// refusedRanges lists the addresses that a host never connects to. The first match determines the
-// reason, so narrow ranges precede wide ranges. Translated forms such as NAT64 and Teredo could
-// hide an address such as 169.254.169.254.
+// refusedRanges lists the addresses that a host does not connect to unless their reason is allowed.
+// The first match determines the reason, so narrow ranges precede wide ranges. Translated forms
+// such as NAT64 and Teredo could hide an address such as 169.254.169.254.
 var refusedRanges = []addressRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},

@@ -30,7 +30,8 @@ func NormalizeHost(name string) string {
 	return name
 }
 
-// AddressRefusal returns the reason why host is never dialled. It returns "" for a name.
+// AddressRefusal returns the reason why host is refused by default, or "" for a name or a public
+// address.
 func AddressRefusal(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

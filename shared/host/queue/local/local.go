@@ -109,10 +109,11 @@ type worker struct {
 	// busy contains messages that are being handled or must not be retried yet.
 	busy           map[string]bool
 	runningByShare map[string]int
-	// refusalTimes contains the time at which a handler first refused a message. Retries are not
-	// limited from the time of sending, because a message may wait long for its shares.
+	// refusalTimes contains the time at which a handler first refused a message. The retry time
+	// begins only then, because a message may wait long for its shares.
 	refusalTimes map[string]time.Time
-	// finished contains messages that the current page may still contain although they are deleted.
+	// finished contains the messages whose handlers have returned since the last clearFinished. The
+	// current page may still contain them although they are deleted.
 	finished map[string]bool
 }
 
@@ -215,8 +216,7 @@ func (w *worker) tryStart(sortKey string, shares []task.Share) bool {
 }
 
 // releaseShares reports whether one of the shares was full. An unfinished message remains busy
-// until its retry. Otherwise the release would wake Run, which would retry the message in an
-// endless loop.
+// until its retry. Otherwise, Run would retry the message at once, in an endless loop.
 func (w *worker) releaseShares(sortKey string, shares []task.Share, isDone bool) (wasFull bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

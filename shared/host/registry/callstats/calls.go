@@ -52,7 +52,7 @@ func readDocument(ctx context.Context, r store.Reader, id identity.ID) (c Calls,
 func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 
 // Activity returns the calls from outside the tree in each of the last MaxHours hours, oldest
-// first. If the counts are not evidence, the series is nil.
+// first. If the counts do not suffice as evidence, series is nil.
 func (c *Calls) Activity(now time.Time) (series []float64, missingReason string) {
 	if c.firstHour == 0 {
 		return nil, "it was never observed"
@@ -105,8 +105,8 @@ func (c *Calls) isUnchangedBy(pending pendingObservations) bool {
 }
 
 func (c *Calls) shiftTo(hour int64) {
-	// If hour is before all counted hours, a clock was wrong. The counts are reset, because calls
-	// could otherwise not be counted until the time that the wrong clock showed.
+	// If hour is before all counted hours, a clock was wrong, and the counts are reset. Otherwise
+	// no calls would be counted until the time that the wrong clock showed.
 	if c.firstHour == 0 || c.newestHour-hour >= MaxHours {
 		c.firstHour, c.newestHour, c.counts = hour, hour, [MaxHours]uint32{}
 		return

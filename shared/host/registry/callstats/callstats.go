@@ -117,7 +117,7 @@ func (o *Observer) Observe(ctx context.Context, observation call.Observation) {
 	v.pending = due
 }
 
-// addPending returns the observations that the caller must write now. Otherwise v is nil.
+// addPending adds observations. If v is not nil, the caller must write due now.
 func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *vacantState, due pendingObservations) {
 	now := o.Now()
 	o.mu.Lock()

@@ -119,8 +119,7 @@ func runRandomOperation(t *testing.T, r *registry.Registry, rnd *rand.Rand, suff
 	return "nothing", nil
 }
 
-// wantClosedAsManifest requires that a vacant with a closed manifest is hidden and that other
-// vacants are not closed.
+// wantClosedAsManifest requires that a registration agrees with the vacant's manifest.
 func wantClosedAsManifest(t *testing.T, inner store.Store, id identity.ID) {
 	t.Helper()
 	ctx := context.Background()

@@ -50,7 +50,7 @@ type Batch struct {
 	Mark string
 }
 
-// Query selects all entries if it is zero.
+// A Query without words and filters selects all entries.
 type Query struct {
 	Words []string
 	// MinWords is the number of words that must match. Zero means all words.
@@ -76,7 +76,7 @@ func (q *Query) RequiredWords() int {
 	return min(q.MinWords, len(q.Words))
 }
 
-// MaxPage is larger than a page of results, because verification may drop hits.
+// MaxPage limits Query.Limit. It is larger than MaxLimit, because verification may drop hits.
 const MaxPage = 500
 
 type Hit struct {

@@ -14,7 +14,7 @@ type SwappableIndex struct {
 func NewSwappable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
 // Replace waits for running methods and uses the index that swap returns. The returned index must
-// not be nil, even with an error.
+// not be nil, even if swap returns an error.
 func (s *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

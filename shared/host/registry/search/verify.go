@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// EntryOf returns the index entry of g and its card. ok is false if searches do not show g or its
-// card is unreadable.
+// EntryOf returns the index entry of a vacant and its card. ok is false if searches do not show the
+// vacant or its card is unreadable.
 func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	if !g.IsListed() {
 		return Entry{}, card.Card{}, false
@@ -79,7 +79,7 @@ func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*pre
 	return p, nil
 }
 
-// maxCachedSize is in bytes. Large registrations must not fill the memory.
+// Larger registrations are not cached, so that the cache does not fill the memory.
 const maxCachedSize = 8 << 10
 
 // verifyHit returns nil if the hit must be dropped.
@@ -143,8 +143,8 @@ func (s *Service) logDroppedHit(ctx context.Context, h Hit, reason string) {
 // maxCachedVerdicts take about 10 MB.
 const maxCachedVerdicts = 1 << 16
 
-// isOwnCard reports whether c is the card of g and its signature verifies. The card's own hash does
-// not include the signature, so the cache key is the hash of the blob.
+// isOwnCard reports whether c is the registered card and its signature verifies. The card's own
+// hash does not include the signature, so the cache key is the hash of the blob.
 func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
 	if c.Hash() != g.CardHash {
 		return false

@@ -25,7 +25,7 @@ func Normalise(s string) string {
 	if isASCII(s) {
 		return collapseSpaces(strings.ToLower(s))
 	}
-	// Folding can create characters that compose and vice versa.
+	// Folding can create characters that NFKC changes, and NFKC can create characters that fold.
 	for range 3 {
 		n := norm.NFKC.String(foldCase(norm.NFKC.String(removeInvisible(s))))
 		if n == s {

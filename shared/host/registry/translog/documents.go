@@ -40,8 +40,8 @@ var (
 		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.VerifyWithRows},
 		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
 	}
-	// CosignatureDocs has its own partition, so that a role that accepts cosignatures from
-	// strangers cannot write the log.
+	// CosignatureDocs has its own partition, because roles get permissions by partition. A role
+	// that accepts cosignatures from strangers must not write the log.
 	CosignatureDocs = store.DocKind[storedWitnesses]{
 		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[storedWitnesses](1),
@@ -98,7 +98,7 @@ func decodeHead(d store.Doc) (head, error) {
 	if err := h.check(); err != nil {
 		return head{}, err
 	}
-	// The next signature depends on these hashes.
+	// The next Seal computes the root that it signs from these hashes.
 	root, err := h.frontier.root()
 	if err == nil && root != h.root {
 		err = errors.New("its hashes do not match its root")

@@ -205,8 +205,8 @@ func busyError(cause error) error {
 	return problem.Wrap(problem.Conflict, cause, "another process is sealing the log; its checkpoint will be available in a moment")
 }
 
-// lease avoids duplicate work by two checkpointers. It is not needed for correctness, because the
-// head's version lets only one of them commit.
+// lease avoids duplicate work by two processes that seal. It is not needed for correctness, because
+// the head's version lets only one of them commit.
 type lease struct {
 	Holder  string    `json:"holder"`
 	Expires int64     `json:"until_ms"`

@@ -59,10 +59,10 @@ const (
 )
 
 const (
-	// leaseDuration is the time after which another process may replace a checkpointer that has
+	// leaseDuration is the time after which another process may seal if the lease's holder has
 	// stopped.
 	leaseDuration = time.Minute
-	// defaultMaxBatch limits the loss if a process dies while it seals a backlog.
+	// defaultMaxBatch limits the work that is lost if a process dies while it seals.
 	defaultMaxBatch = 100 * tileWidth
 )
 

@@ -22,7 +22,7 @@ import (
 // idleTimeout is short because connections break while a Lambda function is frozen.
 const idleTimeout = 20 * time.Second
 
-// HTTPClient returns a client for requests that must not be sent twice.
+// HTTPClient returns a client that uses no proxy and limits answers to outbound.MaxStream bytes.
 func HTTPClient() aws.HTTPClient {
 	return limitedClient{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = nil

@@ -118,7 +118,8 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// DefaultPaidTokens exists because a reservation of money requires a limit.
+	// DefaultPaidTokens is the default of Agent.MaxTokens if a turn has a cost, because a
+	// reservation of money requires a limit.
 	DefaultPaidTokens = 8192
 	MaxTimeout        = 900 // seconds
 	MaxVacants        = 32

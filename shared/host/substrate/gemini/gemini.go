@@ -18,7 +18,7 @@ import (
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
-	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
+	// client asks its guard whether a vacant may call a URL.
 	omissions := remote.NewOmissions()
 	return substrate.Kinds{substrate.KindGemini: func(argument string) (substrate.Substrate, error) {
 		spec := substrate.Spec{Kind: substrate.KindGemini, Argument: argument}

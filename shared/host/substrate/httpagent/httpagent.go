@@ -38,7 +38,7 @@ type agent struct {
 }
 
 func New(client *outbound.Client) func(url string) (substrate.Substrate, error) {
-	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
+	// client asks its guard whether a vacant may call a URL.
 	return func(url string) (substrate.Substrate, error) {
 		if err := substrate.CheckURL(url); err != nil {
 			return nil, err
@@ -276,8 +276,8 @@ func textEvents(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// streamEvents yields the events of an answer: delta, thought, ask, usage, and at the end done or
-// error. It ignores other events.
+// streamEvents reads the events delta, thought, ask, usage, done and error. It ignores other
+// events.
 func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for e, err := range sse.Events(body, outbound.MaxStream) {

@@ -74,7 +74,7 @@ func matchesEntry(entry, name string) bool {
 }
 
 func inVault(file string) bool {
-	// A workspace has no links, so the path is sufficient.
+	// A workspace has no links, so checking the path is sufficient.
 	if file == "" || strings.ContainsAny(file, "\\\x00") || slices.Contains(strings.Split(file, "/"), "..") {
 		return false
 	}

@@ -50,7 +50,7 @@ type Tool struct {
 	Writes, Spends bool
 	// OnRefusal may be nil.
 	OnRefusal func(ctx context.Context, arguments json.RawMessage, reason string)
-	// Run gets a JSON object. The model gets the text of an error.
+	// Run gets a JSON object. If Run fails, the model gets the text of the error.
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
@@ -126,8 +126,8 @@ type Config struct {
 	// Fallback answers a turn if Model is overloaded or unavailable. If it is nil, Model is asked
 	// once more.
 	Fallback substrate.Substrate
-	// NoRetry prevents a second request, because Model may be an HTTP agent with side effects. The
-	// agent gets the caller's files unchanged.
+	// NoRetry is set for an agent that is not a model. A failed turn is then not repeated, because
+	// the agent may have had side effects, and the caller's text files are not inlined.
 	NoRetry bool
 	Offer   Offer
 	// Secret is sent to Model and Fallback, but not to tools.
@@ -193,7 +193,7 @@ func (l *loop) applySettings(r *substrate.Request) {
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
 
-// RunTurn runs one turn for a loop in another process, which repeats turns.
+// RunTurn runs one turn for a loop in another process. The other process retries failed turns.
 func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
@@ -533,7 +533,7 @@ func (r *run) logText(text string) string {
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""
 	}
-	// One more byte marks a longer text as truncated.
+	// The additional byte lets the log mark a longer text as truncated.
 	return r.redact(text, call.MaxToolTextBytes+1)
 }
 

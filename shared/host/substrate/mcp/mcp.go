@@ -40,8 +40,8 @@ const (
 )
 
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
-// their tools, named mcp__SERVER__TOOL. It fails only if a required server fails. Other failures
-// are reported as omitted tools.
+// their tools, named mcp__SERVER__TOOL. It fails if a required server fails or the context ends.
+// Other failures are reported as omitted tools.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
 	return func(ctx context.Context, vacant identity.ID, chooser outbound.URLChooser, servers []definition.Server) (offer loop.Offer, closeSessions func(), err error) {
@@ -194,8 +194,8 @@ func (s *session) closeInTime() {
 	}
 }
 
-// failureRecorder is an http.RoundTripper that stores failures, because the library drops their
-// details.
+// failureRecorder is an http.RoundTripper that repairs responses and stores failures. The library
+// drops the details of failures.
 type failureRecorder struct {
 	next http.RoundTripper
 

@@ -80,7 +80,7 @@ func convertSchema(document any) (json.RawMessage, error) {
 	if schema, err = encodeSchema(&schemaConverter{root: root}); err != nil {
 		return nil, err
 	}
-	// A remaining reference may point to a member that was removed.
+	// The second conversion fails if a reference points to a member that was removed.
 	var converted map[string]any
 	if err := json.Unmarshal(schema, &converted); err != nil {
 		return nil, err

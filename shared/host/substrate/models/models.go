@@ -108,8 +108,8 @@ type Table struct {
 	Models  []Model `json:"models"`
 }
 
-// Find returns the entry for a substrate's model, preferably with the same name. If no entry
-// matches, ok is false, because the price of another version might be too low for a budget.
+// Find returns the entry with the name of a substrate's model, or otherwise an entry of the same
+// price family.
 func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 	_, name, isModel := s.Model()
 	for _, candidate := range t.Models {
@@ -147,7 +147,8 @@ var (
 	geminiVersion = regexp.MustCompile(`-0[0-9]{2}$`)
 )
 
-// undatedNames lacks dated models with another price, for example gpt-4o-2024-05-13.
+// undatedNames maps dated models to undated names with the same price. A dated model with a
+// different price, for example gpt-4o-2024-05-13, is not included.
 var undatedNames = map[string]string{
 	"gpt-4.1-2025-04-14":      "gpt-4.1",
 	"gpt-4.1-mini-2025-04-14": "gpt-4.1-mini",

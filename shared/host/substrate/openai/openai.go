@@ -20,7 +20,7 @@ import (
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
-	// client sends requests on behalf of the vacant, so the vacant's guard may refuse them.
+	// client asks its guard whether a vacant may call a URL.
 	kinds, omissions := substrate.Kinds{}, remote.NewOmissions()
 	for _, kind := range []string{substrate.KindOpenAI, substrate.KindMistral, substrate.KindOllama} {
 		kinds[kind] = func(argument string) (substrate.Substrate, error) {
@@ -129,8 +129,8 @@ func (a *answerReader) addPiece(p *callPiece) error {
 	return nil
 }
 
-// findCall returns the call that a piece continues, or -1 if the piece starts a call. Servers omit
-// indices and ids, or use the same ones for all calls.
+// findCall returns the call that a piece continues, or -1 if the piece starts a call. Some servers
+// omit indices and ids, or use one index or id for all calls.
 func (a *answerReader) findCall(p *callPiece) int {
 	lastMatch := -1
 	for i, key := range a.callKeys {

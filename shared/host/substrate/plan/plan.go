@@ -38,7 +38,7 @@ const (
 
 type OnFailure string
 
-// Skip continues without the answer unless no answer is left.
+// Skip ignores failed children unless all of them fail.
 const (
 	Abort OnFailure = "abort"
 	Skip  OnFailure = "skip"

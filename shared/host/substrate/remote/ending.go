@@ -79,7 +79,8 @@ var reasons = map[Reason]substrate.FinishReason{
 	"complete":  substrate.FinishStop, "tool_call": substrate.FinishToolUse, // Cohere
 }
 
-// interruptionWords lists parts of finish reasons, for example abort (vLLM).
+// interruptionWords lists words in the finish reasons of interrupted answers, for example abort
+// (vLLM).
 var interruptionWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
 // SetReason records the finish reason. It returns an error if the reason means a refusal, a failure

@@ -108,7 +108,8 @@ func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, er
 	}
 }
 
-// requestEvents stores an answer that is a JSON document instead of a stream in document.
+// requestEvents sends a request and yields the events of the answer. If the answer is a JSON
+// document instead of a stream, requestEvents also stores it in document.
 func requestEvents(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		reply, err := post(ctx, client, r, serverReq)

@@ -130,7 +130,7 @@ func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, substrateTex
 // vacants without a tenant.
 type Functions map[string][]string
 
-// ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for the
+// ParseFunctions parses a list such as TENANT=ARN,ARN. An ARN without a tenant is for the
 // operator's vacants.
 func ParseFunctions(text string) (Functions, error) {
 	functions := Functions{}

@@ -325,7 +325,7 @@ func (c *Call) limitOutputTokens(price models.Price, inputTokens, outputTokens i
 	return outputTokens, nil
 }
 
-// Settle ignores usage beyond the reservation.
+// Settle charges the open turn for its usage, but at most the reservation.
 func (c *Call) Settle(u substrate.Usage) {
 	if c.openTurn != nil {
 		c.openTurn.cost = min(c.openTurn.price.Cost(u), c.openTurn.reservedCost)
@@ -333,7 +333,8 @@ func (c *Call) Settle(u substrate.Usage) {
 	c.EndTurn()
 }
 
-// EndTurn charges the reservation if the usage is unknown.
+// EndTurn settles the open turn in the budget of its task. A turn with unknown usage costs its
+// reservation.
 func (c *Call) EndTurn() {
 	if c.openTurn != nil {
 		c.openTurn.taskTurn.Settle(c.openTurn.cost)

@@ -32,23 +32,25 @@ type Wire struct {
 	Call func(at int, id, name string, arguments ...string) string
 
 	Stop, Length, ToolUse string // finish reasons
-	// AnswerWithoutReason is the answer "hm" of a server that never sends a finish reason. It is "" if
-	// the provider has no such servers.
+	// AnswerWithoutReason encodes a complete answer "hm" without a finish reason. It is "" if all
+	// servers of the provider send a finish reason.
 	AnswerWithoutReason string
 	// DecisiveMembers lists the members that determine an answer. If one of them is wrong, the
 	// answer may fail.
 	DecisiveMembers []string
-	// ForeignPart encodes a part of an answer that is not for the host, for example a call of a tool
-	// that the provider itself runs. A text may follow it.
+	// ForeignPart encodes a part of an answer that is not for the host, for example a call of a
+	// tool that the provider itself runs.
 	ForeignPart func(at int) string
-	// MemberRefusals maps each optional member of requests to the error of a server that rejects it.
+	// MemberRefusals contains, for each optional request member, the error of a server that rejects
+	// the member.
 	MemberRefusals map[string]string
 	// WholeAnswer encodes an answer as one JSON document. It is nil for a provider whose library reads
 	// only streams.
 	WholeAnswer func(text, why string) string
 
-	// SplitStream and EditEvent are set for a provider without server-sent events. SplitStream returns
-	// the events of a stream. EditEvent returns an event whose JSON value f has changed.
+	// SplitStream and EditEvent are set for a provider without server-sent events. SplitStream
+	// returns the events of a stream. EditEvent applies f to the JSON value of an event and returns
+	// the new event.
 	SplitStream func(stream string) []string
 	EditEvent   func(event string, f func(any) any) string
 }

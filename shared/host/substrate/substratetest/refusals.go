@@ -42,7 +42,7 @@ func (w Wire) testRefusedMembers(t *testing.T, serve func(testing.TB, http.Handl
 			t.Errorf("%s is not an optional member", member)
 		}
 	}
-	// takeBodies returns the bodies since its last call.
+	// takeBodies returns and clears the bodies of the requests so far.
 	serveModel := func(t *testing.T, judge func(body []byte) (status int, message string)) (s substrate.Substrate, takeBodies func() [][]byte) {
 		var bodies [][]byte
 		s = serve(t, func(rw http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Invoke sends a request to the other process and returns its reply. A request that may have
-// arrived is not sent again.
+// Invoke sends a request to the other process and returns its reply. Invoke must not repeat a
+// request that may have arrived.
 type Invoke func(ctx context.Context, request []byte) (reply []byte, err error)
 
 func NewClient(i Invoke) Service { return &client{i} }
@@ -103,8 +103,8 @@ func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, err
 	}
 }
 
-// Kinds returns kinds whose substrates call s, for a process that cannot reach the substrates
-// itself. Only the combiners of plans use these kinds.
+// Kinds returns constructors of substrates that call s. These substrates can only combine the
+// answers of plans.
 func Kinds(s Service, kinds ...string) substrate.Kinds {
 	constructors := substrate.Kinds{}
 	for _, kind := range kinds {

@@ -2,8 +2,8 @@
 // uses Infer, which offers a turn and supervises its lease. A worker leases turns through a Broker, which may be in
 // another process.
 //
-// Only the supervisor decides that a lease is lost. It decides this if the turn has not changed for LeaseDuration on
-// its own clock.
+// Only the supervisor decides that a lease is lost. A lease is lost if the turn has not changed for LeaseDuration on
+// the supervisor's clock.
 //
 // At most one answer of a turn is used. A started turn is given to another worker only if the vacant's substrate allows
 // it (redo=1). Only a worker of the vacant's tenant, in the mode of the call (test or live), gets the texts of the

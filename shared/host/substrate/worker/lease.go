@@ -128,7 +128,8 @@ func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	}, nil
 }
 
-// leaseNext starts after the vacant that was served last if vacant is nil, so that every vacant is served.
+// leaseNext leases a waiting turn. If vacant is nil, it starts after the vacant that was served last, so that every
+// vacant is served.
 func (d *Broker) leaseNext(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
 	r := WaitingDocs.Range(w.Tenant, modeName(w.Test))
 	if vacant != nil {
@@ -211,7 +212,7 @@ func (d *Broker) leaseTurn(ctx context.Context, w Worker, id string, waitingKey 
 	return l, nil
 }
 
-// updateLease lets decide change the turn of a lease that w holds and that is not lost.
+// updateLease commits the changes that decide makes to the turn of a lease. It fails unless w holds the lease.
 func (d *Broker) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
 	id, number, _ := strings.Cut(lease, ".")
 	n, err := strconv.Atoi(number)
@@ -253,7 +254,7 @@ func (d *Broker) AppendEvents(ctx context.Context, w Worker, lease string, batch
 	return d.storeReport(ctx, w, lease, batch, report{Events: events})
 }
 
-// FinishTurn ends a turn with a result, which may be sent again.
+// FinishTurn ends a turn with a result. Repeating the call with the same result has no effect.
 func (d *Broker) FinishTurn(ctx context.Context, w Worker, lease string, r Result) error {
 	if err := r.check(); err != nil {
 		return err

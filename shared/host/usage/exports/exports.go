@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	// exportDelay lets late rows be folded before a day is exported.
+	// exportDelay is the time between the end of a day and its export. It must exceed the time in
+	// which rows are folded, because an exported file never changes.
 	exportDelay = 15 * time.Minute
-	// maxDays limits the days that are exported after a pause.
+	// maxDays limits the days that one Run exports. Earlier days are then never exported.
 	maxDays = 31
 )
 
@@ -151,7 +152,7 @@ func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.
 	csvWriter.Flush()
 	for extension, body := range map[string]*bytes.Buffer{"jsonl": &jsonLines, "csv": &csvTable} {
 		_, err := x.Blobs.Put(ctx, FileKey(day, a.ID, extension), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.Condition{Absent: true})
-		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written earlier
+		if err != nil && !errors.Is(err, blob.ErrConflict) { // ErrConflict: the file exists
 			return fileCount, err
 		}
 		if err == nil {

@@ -34,7 +34,8 @@ type Chain struct {
 
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// AppendJSON appends JSON that the caller must overwrite after use.
+// AppendJSON appends the bundle as JSON. The caller must overwrite the bytes after use, because
+// they contain the key.
 func (b *Bundle) AppendJSON(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {

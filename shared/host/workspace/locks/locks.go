@@ -113,7 +113,7 @@ func (e *entry) overlaps(paths []string) bool {
 	})
 }
 
-// IsWithin treats the folder "." as the complete workspace.
+// IsWithin reports whether path is dir or is below dir. The folder "." is the complete workspace.
 func IsWithin(path, dir string) bool { return strings.HasPrefix(dirPrefix(path), dirPrefix(dir)) }
 
 func dirPrefix(path string) string {
@@ -144,7 +144,7 @@ func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref,
 	if err != nil {
 		return store.AsProblem(err)
 	}
-	// The policy may change before the commit.
+	// The condition is added under every policy, because the policy may change before the commit.
 	tx.AddWrites(store.Add{Key: d.Key, Min: number, Max: number})
 	if v.Policy != Queue && v.Policy != Reject {
 		return nil

@@ -97,7 +97,7 @@ type Host struct {
 
 	// RestoredAt, if set, is the time of a restore from a backup.
 	RestoredAt time.Time
-	// Refuse, if set, returns the refusal of an envelope that was not accepted before, or nil.
+	// Refuse, if set, returns the refusal of an envelope, or nil.
 	Refuse func(e *envelope.Envelope) *problem.Error
 	// Behaviour, if set, determines how a call ends: "answer", "fail" or "hang".
 	Behaviour func(e *envelope.Envelope) string

@@ -25,8 +25,7 @@ import (
 
 const maxStateBytes = 64 << 20
 
-// lockPollInterval is the pause between tries to lock, because a blocking lock could not end with
-// ctx.
+// lockPollInterval is the pause between attempts to lock. A blocking lock would ignore ctx.
 const lockPollInterval = 5 * time.Millisecond
 
 // Book is a dispatch.Book in the directory Dir. It is safe for concurrent use.

@@ -1,5 +1,4 @@
-// Package gatetest tests implementations of the gate. The service in one process and the state
-// machine must leave the same records.
+// Package gatetest tests implementations of the gate, which must all leave the same records.
 package gatetest
 
 import (
@@ -44,8 +43,8 @@ type record struct {
 	Open       bool // according to the child's manifest
 	Graduated  bool // according to the gate's record
 	Visibility lifecycle.Visibility
-	Slots      int // used slots of the parent
-	ParentLog  string
+	Slots      int    // used slots of the parent
+	ParentLog  string // kind of the last entry
 	ChildLog   string // kind of the last entry
 }
 

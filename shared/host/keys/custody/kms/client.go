@@ -59,8 +59,8 @@ func describeErrorCode(code string) string {
 	return "the key service failed"
 }
 
-// accessDeniedCode is also returned if a key policy lets an operator open text keys but not seeds.
-// The box is then withheld and not damaged.
+// KMS returns accessDeniedCode if a policy forbids the request, for example opening seeds. The box
+// may be intact.
 const accessDeniedCode = "AccessDeniedException"
 
 func unavailableError(err error, message string) error {

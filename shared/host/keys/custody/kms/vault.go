@@ -23,8 +23,8 @@ const (
 	formatEmpty  = 2
 )
 
-// contextKey is the only key in the encryption context, which CloudTrail records. The key policy
-// allows no other key.
+// contextKey is the only name in the encryption context, which CloudTrail records. The key policy
+// allows no other name.
 const contextKey = "vacancy"
 
 const emptySuffix = "#empty"

@@ -21,7 +21,8 @@ type columnCache struct {
 	bySegment map[segment.Segment]*columns
 }
 
-// segmentColumns drops the columns of all other segments from the cache.
+// segmentColumns returns the columns of the segments of s. It drops all other columns from the
+// cache.
 func (c *columnCache) segmentColumns(s *scorch.IndexSnapshot) ([]*columns, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ReadOverlap is longer than the lag of a store's sparse index and the difference between hosts'
-// clocks.
+// ReadOverlap must exceed the sum of the lag of a store's sparse index and the difference between
+// hosts' clocks.
 const ReadOverlap = 30 * time.Second
 
 const (

@@ -48,8 +48,7 @@ func NewCorpus(seed uint64) *Corpus {
 	return c
 }
 
-// As in English, some syllables are far more frequent than others, and therefore also some
-// trigrams.
+// Some syllables are far more frequent than others, as in English.
 var (
 	onsets  = strings.Fields("t s c p m d r l n b f st tr pr v g w h ch sh con re in un de pl gr j k qu z")
 	vowels  = strings.Fields("a e i o u e a i ea io ou ai y")

@@ -198,7 +198,7 @@ func testMatchKinds(t *testing.T, x search.Index) {
 		{ID: identity.ID{4}, Place: search.Place{Rank: 0.375, FirstSeq: 4}},  // 12, in a summary
 		{ID: identity.ID{1}, Place: search.Place{Rank: 0.25, FirstSeq: 1}},   // 8, inside
 		{ID: identity.ID{5}, Place: search.Place{Rank: 0.25, FirstSeq: 5}},   // 8, claimed
-		{ID: identity.ID{6}, Place: search.Place{Rank: 0.1875, FirstSeq: 6}}, // not for "data"
+		{ID: identity.ID{6}, Place: search.Place{Rank: 0.1875, FirstSeq: 6}}, // no match for "data"
 	}
 	if diff := cmp.Diff(want[:6], mustQuery(t, x, search.Query{Words: []string{"data"}, Limit: 10}), approxRanks); diff != "" {
 		t.Errorf("Query(data) (-want +got):\n%s", diff)

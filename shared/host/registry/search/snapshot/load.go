@@ -67,8 +67,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	if errors.Is(err, blob.ErrUnavailable) {
 		return dir, blobError(err, "loading the search index")
 	}
-	// The checksum also covers data after the last file. If it is wrong, the archive is damaged, even
-	// if the tar reader failed first.
+	// The checksum also covers data after the last file. A wrong checksum is reported instead of an
+	// error of extract.
 	if _, readErr := io.Copy(io.Discard, body); readErr != nil {
 		return dir, blobError(readErr, "loading the search index")
 	}

@@ -19,7 +19,8 @@ import (
 // Publish publishes an index that was built from base. If another version was published since base,
 // Publish returns ErrOvertaken.
 func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Version, error) {
-	// A later time would let removeOrphans delete concurrent uploads.
+	// This time is taken before the upload, so that a long upload does not make concurrent uploads
+	// look like orphans.
 	now := s.cfg.Now()
 	m, err := s.upload(ctx, index)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (
 }
 
 func (s *Snapshots) removeOrphans(ctx context.Context, currentArchive string, now time.Time) error {
-	// After orphanAge, no process is loading the archive, and its publisher has failed.
+	// An archive older than orphanAge is no longer being loaded or published.
 	var errs []error
 	pages := store.AllPages(func(cursor string) ([]blob.Info, string, error) {
 		return s.cfg.Blobs.List(ctx, Prefix, blob.MaxPage, cursor)
