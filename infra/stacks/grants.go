@@ -160,11 +160,11 @@ func urlGrants(s settings.Settings) map[functions.Function]grants {
 			fileOperations: []string{"GetObject", "PutObject"}, hostKeyOperations: []string{"GetPublicKey", "Sign"}, gateOperations: []string{"GetExecutionHistory"}, canInvokeThink: true, sendQueues: []string{functions.TaskQueue}},
 		functions.Export: {rowOperations: []string{"Scan", "Query", "GetItem"}, docAccesses: allDocs("GetItem", "Query"), indexPartitions: []string{registry.RegistrationDocs.Index, workspace.Docs.Index}, openContexts: []string{textKeyPattern}},
 		functions.Registry: {rowOperations: appendOperations(), docAccesses: []docAccess{
-			{[]string{"PutItem"}, docKinds{registry.RegistrationDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.CosignatureDocs, registry.PendingProbeDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"PutItem"}, docKinds{registry.RegistrationDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.CosignatureDocs, registry.PendingProbeDocs, registry.SlugDocs, registry.ListedCountDocs}},
 			{[]string{"PutItem", "GetItem", "Query", "DeleteItem"}, docKinds{reviews.BookDocs, reviews.RecentReviewDocs}},
 			{[]string{"GetItem"}, docKinds{billing.AccountDocs, billing.LinkDocs}},
-			{[]string{"UpdateItem"}, docKinds{registry.VenueCountDocs}},
-			{[]string{"GetItem", "Query"}, docKinds{registry.RegistrationDocs, registry.OpeningDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignatureDocs, vacants.HostIdentityDocs, vacants.RecordDocs, registry.SlugDocs, registry.VenueCountDocs}},
+			{[]string{"UpdateItem"}, docKinds{registry.ListedCountDocs}},
+			{[]string{"GetItem", "Query"}, docKinds{registry.RegistrationDocs, registry.OpeningDocs, registry.ChildEdgeDocs, registry.RevokedDocs, translog.HeadDocs, translog.CosignatureDocs, vacants.HostIdentityDocs, vacants.RecordDocs, registry.SlugDocs, registry.ListedCountDocs}},
 		}},
 		functions.Search: {docAccesses: []docAccess{{[]string{"GetItem"}, docKinds{registry.RegistrationDocs}}}, indexPartitions: []string{registry.RegistrationDocs.Index}, snapshotOperations: []string{"GetObject"}},
 		functions.Web:    {},
@@ -186,7 +186,7 @@ func gatewayGrants() grants {
 		{[]string{"UpdateItem"}, docKinds{billing.BalanceDocs, billing.QuotaDocs, booking.SlotDocs, booking.CounterDocs, billing.ActiveAgentDocs}},
 		{[]string{"Query"}, docKinds{billing.AccountDocs, billing.ActiveAgentDocs, billing.SubjectDocs, booking.EventDocs, usage.AllDocs}},
 		{[]string{"GetItem"}, docKinds{billing.AccountDocs, billing.SecretDocs, billing.KeyUseDocs, billing.LinkDocs, billing.EndingDocs, billing.BalanceDocs, price.VersionDocs, booking.BookingDocs, booking.DueDocs, booking.ConfirmDocs, booking.BreakerDocs,
-			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.VenueCountDocs, vacants.RecordDocs, vacants.HostIdentityDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.SubjectDocs}},
+			registry.RegistrationDocs, registry.RevokedDocs, registry.SlugDocs, registry.ListedCountDocs, vacants.RecordDocs, vacants.HostIdentityDocs, billing.PaymentDocs, paykeys.KeyDocs, signingkey.KeyDocs, billing.SubjectDocs}},
 	}...), openContexts: []string{paymentKeyPattern, signingKeyPattern}}
 }
 
@@ -259,9 +259,9 @@ func stepGrants() map[functions.Function]grants {
 		functions.RateLimit: {rowOperations: query, docAccesses: readAccess(getItem, graduation.WindowDocs, registry.RegistrationDocs)},
 		functions.Collusion: {rowOperations: query, docAccesses: readAccess([]string{"GetItem", "Query"}, registry.RegistrationDocs, registry.OpeningDocs, vacants.RecordDocs, registry.ChildEdgeDocs, callstats.CallsDocs, textkeys.KeyDocs),
 			indexPartitions: []string{registry.ManifestDocs.Index}, openContexts: []string{textKeyPattern}},
-		functions.Commit: {rowOperations: appendOperations(), openContexts: []string{vacantSeedPattern}, docAccesses: append(readAccess(getItem, graduation.WindowDocs, registry.RegistrationDocs, registry.OpeningDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.HostIdentityDocs, registry.VenueCountDocs),
-			docAccess{[]string{"UpdateItem"}, docKinds{registry.VenueCountDocs}},
-			docAccess{[]string{"PutItem"}, docKinds{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpeningDocs, vacants.RecordDocs, registry.PendingProbeDocs, registry.VenueCountDocs}})},
+		functions.Commit: {rowOperations: appendOperations(), openContexts: []string{vacantSeedPattern}, docAccesses: append(readAccess(getItem, graduation.WindowDocs, registry.RegistrationDocs, registry.OpeningDocs, registry.RevokedDocs, vacants.RecordDocs, vacants.HostIdentityDocs, registry.ListedCountDocs),
+			docAccess{[]string{"UpdateItem"}, docKinds{registry.ListedCountDocs}},
+			docAccess{[]string{"PutItem"}, docKinds{graduation.StatusDocs, graduation.WindowDocs, registry.RegistrationDocs, registry.OpeningDocs, vacants.RecordDocs, registry.PendingProbeDocs, registry.ListedCountDocs}})},
 		functions.Record: {rowOperations: query, docAccesses: []docAccess{{[]string{"GetItem", "PutItem"}, docKinds{graduation.StatusDocs}}}},
 	}
 }
@@ -290,7 +290,7 @@ func jobGrants(s settings.Settings) map[functions.Function]grants {
 			{[]string{"GetItem"}, docKinds{usage.AllDocs, usage.OffsetDocs, exports.LastDayDocs, vacants.RecordDocs, price.VersionDocs, billing.AccountDocs}}}},
 		functions.Prober: {docAccesses: []docAccess{
 			{[]string{"Query", "DeleteItem"}, docKinds{registry.PendingProbeDocs}},
-			{[]string{"GetItem", "UpdateItem"}, docKinds{registry.VenueCountDocs}},
+			{[]string{"GetItem", "UpdateItem"}, docKinds{registry.ListedCountDocs}},
 			{[]string{"GetItem", "PutItem"}, docKinds{registry.PendingProbeDocs, registry.RegistrationDocs}}}},
 		functions.Tamper:       {},
 		functions.Indexer:      {indexPartitions: []string{registry.RegistrationDocs.Index}, snapshotOperations: []string{"GetObject", "PutObject", "DeleteObject"}},

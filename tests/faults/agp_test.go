@@ -30,7 +30,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	server := h.money(h.Store(h.Endpoint), time.Now)
 	r, err := server.Vacants.Create(ctx, vacants.CreateSpec{Name: "booked", Capability: "is booked", Substrate: "echo"})
 	must(t, err)
-	_, _, err = server.Vacants.Publish(ctx, r.ID, vacants.PublishOptions{Venue: func(v *listing.Venue) error { v.Slug = "booked"; return nil }})
+	_, _, err = server.Vacants.Publish(ctx, r.ID, vacants.PublishOptions{EditVenue: func(v *listing.Venue) error { v.Slug = "booked"; return nil }})
 	must(t, err)
 	a, err := server.Billing.OpenAccount(ctx, "agp", 4)
 	must(t, err)

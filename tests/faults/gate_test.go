@@ -84,7 +84,7 @@ func TestTheGateOverDynamoDBLocal(t *testing.T) {
 		Store:    s,
 		Vacant:   func(t *testing.T) identity.ID { return f.vacant(t) },
 		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID { return f.children(t, parent, n) },
-		Twins: func(t *testing.T) (parent, child identity.ID) {
+		SameSubstratePair: func(t *testing.T) (parent, child identity.ID) {
 			parent = f.vacant(t)
 			return parent, f.child(t, parent, "echo")
 		},

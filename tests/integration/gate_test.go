@@ -206,7 +206,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 	ended := map[string]bool{}
 	return gatetest.Fixture{
 		Store:  docs,
-		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
+		Vacant: s.composite, Children: s.children, SameSubstratePair: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
 			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.NewVacantRequest(id.String(), admin.Revocation{Reason: "gone"})); err != nil {

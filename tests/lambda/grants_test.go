@@ -51,7 +51,7 @@ func TestTheProberListsAVacantWhoseEndpointAnswers(t *testing.T) {
 	if got, err := prober.ProbeEndpoints(t.Context(), func(context.Context, string) error { return nil }); err != nil || got.Listed != 1 {
 		t.Errorf("ProbeEndpoints() = %+v, %v; want the vacant listed", got, err)
 	}
-	if n, err := r.VenueCount(t.Context()); err != nil || n != 1 {
+	if n, err := r.ListedCount(t.Context()); err != nil || n != 1 {
 		t.Errorf("VenueCount() = %d, %v, want 1", n, err)
 	}
 }

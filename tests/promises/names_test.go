@@ -86,7 +86,7 @@ var givenUp = map[string]func(*runs) error{
 }
 
 func (w *runs) slug(id identity.ID, by vacants.Asker, slug string) error {
-	_, _, err := w.Server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{Asker: by, Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err := w.Server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{Asker: by, Listing: &vacants.ListingOptions{}, EditVenue: func(v *listing.Venue) error {
 		v.Slug = slug
 		return nil
 	}})

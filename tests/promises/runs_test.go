@@ -263,7 +263,7 @@ func (w *runs) makeShop() {
 		w.shop, err = w.Server.Vacants.SetPrice(ctx, w.shop.ID, p)
 		w.Must(err)
 	}
-	_, _, err = w.Server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err = w.Server.Vacants.Publish(ctx, w.shop.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, EditVenue: func(v *listing.Venue) error {
 		v.Slug = "shop"
 		return nil
 	}})
@@ -584,7 +584,7 @@ func TestTheLimitOfABookingHoldsForItsVenuesCalls(t *testing.T) {
 				limit = fmt.Sprintf(`,"max_price_usd":"%d.%06d"`, tt.request/money.Dollar, tt.request%money.Dollar)
 			}
 			w.byAgent(func(w *runs) {
-				_, _, err := w.Server.Vacants.Publish(t.Context(), w.asked, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+				_, _, err := w.Server.Vacants.Publish(t.Context(), w.asked, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, EditVenue: func(v *listing.Venue) error {
 					v.Slug = "agent"
 					return nil
 				}})

@@ -72,7 +72,7 @@ func TestNotesOpenAsByGo(t *testing.T) {
 		noteOf(t, resize("0"), host), noteOf(t, resize("07"), host), noteOf(t, resize("-1"), host), noteOf(t, resize("x"), host), noteOf(t, resize("9007199254740991"), host),
 		noteOf(t, strings.ToUpper(c.Text()), host), noteOf(t, c.Text()+"more\n", host), noteOf(t, strings.TrimSuffix(c.Text(), "=\n")+"\n", host),
 		strings.TrimSuffix(good, "\n"), strings.ReplaceAll(good, "\n", "\r\n"), good + "\n", strings.Replace(good, "— ", "- ", 1), good + "\x00", good + "— a b\n", good + "— a+b AAAAAAAA\n",
-		"", "\n\n", c.Text(), c.Text() + "\n", strings.Repeat("x", translog.MaxNote+1), good + strings.Repeat("— u AAAAAAAA\n", 99), good + strings.Repeat("— u AAAAAAAA\n", 100),
+		"", "\n\n", c.Text(), c.Text() + "\n", strings.Repeat("x", translog.MaxNoteBytes+1), good + strings.Repeat("— u AAAAAAAA\n", 99), good + strings.Repeat("— u AAAAAAAA\n", 100),
 	}
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 400 {

@@ -205,7 +205,7 @@ func TestTheCardTellsThePrice(t *testing.T) {
 					t.Errorf("the card of %s of %s: %s, want %s of %s", version, c.of.String(), got.body, name, want)
 				}
 			}
-			if read, err := agents.ParseCard("https://agents.example.org/v/echo", []byte(got.body)); err != nil || read.PriceTerms.String() != c.says || read.Price != int64(c.of.Hold()) {
+			if read, err := agents.ParseCard("https://agents.example.org/v/echo", []byte(got.body)); err != nil || read.PriceTerms.String() != c.says || read.MaxCharge != int64(c.of.Hold()) {
 				t.Errorf("the card of %s reads as %v, want %s", version, err, c.says)
 			}
 			if !strings.Contains(got.body, `"securitySchemes":{"bearer":`) {

@@ -29,7 +29,7 @@ func (a *api) servePushConfigs(r *request, params []byte) error {
 		}
 		return err
 	}
-	q, err := a2awire.DecodePush(r.dialect, params)
+	q, err := a2awire.DecodePushParams(r.dialect, params)
 	if err != nil {
 		return err
 	}

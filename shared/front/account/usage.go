@@ -194,7 +194,7 @@ func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err e
 	if err := usage.EachPaidHour(ctx, d.Store, a.ID, from, until, paid.add); err != nil {
 		return u, err
 	}
-	if err := usage.EachOwnedHour(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
+	if err := usage.EachEarnedHour(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
 		return u, err
 	}
 	err = booking.EachUsageEvent(ctx, d.Store, a.ID, from, until, func(e booking.UsageEvent) error {
@@ -211,7 +211,7 @@ func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
 		return u, err
 	}
 	earned := usageGroups{grouping, map[Line]*usage.Counts{}}
-	err = usage.EachOwnedHour(ctx, d.Store, "", from, until, earned.add)
+	err = usage.EachEarnedHour(ctx, d.Store, "", from, until, earned.add)
 	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sortedLines(), Events: []Event{}}, err
 }
 
@@ -234,7 +234,7 @@ func (d *api) monthStatement(ctx context.Context, in MonthRequest) (s Statement,
 		return nil
 	})
 	if err == nil {
-		err = usage.EachOwnedHour(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
+		err = usage.EachEarnedHour(ctx, d.Store, a.Tenant, from, until, func(h usage.Hour) error {
 			s.Gross += h.Charge
 			s.Fee += h.Fee
 			return nil

@@ -33,7 +33,7 @@ func TestAnAgentThroughTheHandler(t *testing.T) {
 	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent?after=x", `{"provider":"echo"}`), problem.Malformed, "after")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent", `{"provider":"echo","sistem":"x"}`), problem.Malformed, "sistem")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent", `[]`), problem.NotJSON, "")
-	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent", `{"provider":"echo","system":"`+strings.Repeat("x", definition.MaxBlob)+`"}`), problem.TooLarge, "")
+	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent", `{"provider":"echo","system":"`+strings.Repeat("x", definition.MaxBlobBytes)+`"}`), problem.TooLarge, "")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/nobody/agent", `{"provider":"echo"}`), problem.NotFound, "")
 	wantRefusal(t, h.ask("GET", "/v1/admin/vacants/demo/agent?version=3", ""), problem.NotFound, "")
 	wantRefusal(t, h.ask("GET", "/v1/admin/vacants/demo/agent?version=-1", ""), problem.Malformed, "version")

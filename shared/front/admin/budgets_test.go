@@ -39,7 +39,7 @@ func TestModelsThroughTheHandler(t *testing.T) {
 	}
 	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":[{"provider":"openai","model":"m","input":1}]}`), problem.Malformed, "models[0].output")
 	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":[]}`), problem.Malformed, "models")
-	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":"`+strings.Repeat("x", models.MaxTable)+`"}`), problem.TooLarge, "")
+	wantRefusal(t, h.ask("PUT", "/v1/admin/models", `{"models":"`+strings.Repeat("x", models.MaxTableBytes)+`"}`), problem.TooLarge, "")
 	for _, method := range []string{"GET", "PUT"} {
 		wantRefusal(t, newTestServer(t).ask(method, "/v1/admin/models", ""), problem.NotFound, "")
 		wantRefusal(t, newTestServer(t).ask(method, "/v1/admin/budgets", ""), problem.NotFound, "")

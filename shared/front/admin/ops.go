@@ -53,7 +53,7 @@ var (
 	GetPrice            = op.Op[PriceRequest, CurrentPrice]{Method: "GET", Path: vacantPath + "/price", Access: readAccess, Doc: "shows the price of calls of a vacant"}
 	SetPrice            = op.Op[VacantRequest[NewPrice], Vacant]{Method: "PUT", Path: vacantPath + "/price", Access: changeAccess, Doc: "sets the next version of a vacant's price"}
 	GetAgent            = op.Op[AgentRequest, Agent]{Method: "GET", Path: vacantPath + "/agent", Access: readAccess, Doc: "shows how a vacant answers"}
-	SetAgent            = op.Op[SetAgentRequest, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changeAccess, MaxBody: definition.MaxBlob, Doc: "creates the next version of a vacant's agent"}
+	SetAgent            = op.Op[SetAgentRequest, Agent]{Method: "PUT", Path: vacantPath + "/agent", Access: changeAccess, MaxBody: definition.MaxBlobBytes, Doc: "creates the next version of a vacant's agent"}
 	GetPlan             = op.Op[VacantRef, Plan]{Method: "GET", Path: vacantPath + "/plan", Access: readAccess, Doc: "shows the plan of a composite"}
 	SetPlan             = op.Op[VacantRequest[op.Raw[plan.Document]], Plan]{Method: "PUT", Path: vacantPath + "/plan", Access: changeAccess, Doc: "sets the plan of a composite"}
 )
@@ -74,7 +74,7 @@ var (
 	ListNames     = op.Op[NamesRequest, Names]{Method: "GET", Path: Prefix + "names", Doc: "lists the reserved names of vacants of a tenant, or of the operator"}
 	ReleaseName   = op.Op[NameRef, Name]{Method: "DELETE", Path: Prefix + "names/{name}", Doc: "releases a reserved name for all tenants"}
 	GetModels     = op.Op[op.None, models.Table]{Method: "GET", Path: Prefix + "models", Doc: "shows prices of models"}
-	SetModels     = op.Op[op.Body[op.Raw[models.TableDocument]], models.Table]{Method: "PUT", Path: Prefix + "models", MaxBody: models.MaxTable, Doc: "sets the next version of prices of models"}
+	SetModels     = op.Op[op.Body[op.Raw[models.TableDocument]], models.Table]{Method: "PUT", Path: Prefix + "models", MaxBody: models.MaxTableBytes, Doc: "sets the next version of prices of models"}
 	GetBudget     = op.Op[TenantRef, spend.Budget]{Method: "GET", Path: Prefix + "budgets", Doc: "shows the daily budget for models"}
 	SetBudget     = op.Op[TenantRequest[DailyBudget], spend.Budget]{Method: "PUT", Path: Prefix + "budgets", Doc: "sets the daily budget for models"}
 	RecountUsage  = op.Op[op.None, usage.RecountResult]{Method: "POST", Path: Prefix + "usage/recount", Doc: "corrects usage from the rows"}

@@ -32,7 +32,7 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceRequest) (
 		p.Price = *rec.Price
 	}
 	if p.HasTokenPrice() {
-		err = usage.EachOwnedHour(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedWindow), time.Time{}, func(h usage.Hour) error {
+		err = usage.EachEarnedHour(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedWindow), time.Time{}, func(h usage.Hour) error {
 			if h.Vacant == rec.ID {
 				p.UnreportedAnswers += h.UnreportedAnswers
 			}

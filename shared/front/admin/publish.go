@@ -85,7 +85,7 @@ func (d *api) publishVacant(ctx context.Context, in VacantRequest[Publication]) 
 		}
 	}
 	if b.Venue != nil {
-		options.Venue = b.Venue.applyTo
+		options.EditVenue = b.Venue.applyTo
 		v := listing.DefaultVenue()
 		if err := b.Venue.applyTo(&v); err != nil {
 			return p, err

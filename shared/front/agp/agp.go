@@ -355,7 +355,7 @@ type statusAnswer struct {
 func (d *api) serveStatus(w http.ResponseWriter, r *http.Request) error {
 	start := d.Now()
 	s, err := d.status.get(start, func() (statusAnswer, error) {
-		venues, err := d.Bookings.Registry.VenueCount(r.Context())
+		venues, err := d.Bookings.Registry.ListedCount(r.Context())
 		if err != nil {
 			return statusAnswer{}, err
 		}

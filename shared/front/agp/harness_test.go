@@ -98,7 +98,7 @@ func (n *network) venue(name, kind string, change func(*listing.Venue)) vacants.
 	n.Helper()
 	r, err := n.Server.Vacants.Create(n.Context(), vacants.CreateSpec{Name: name, Capability: "serves " + name, Substrate: kind, Tenant: "owner"})
 	n.Must(err)
-	_, _, err = n.Server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{Venue: func(v *listing.Venue) error {
+	_, _, err = n.Server.Vacants.Publish(n.Context(), r.ID, vacants.PublishOptions{EditVenue: func(v *listing.Venue) error {
 		v.Slug = name
 		if change != nil {
 			change(v)

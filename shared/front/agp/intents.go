@@ -38,7 +38,7 @@ func (c *envelopeRequest) ping(ctx context.Context) (any, error) {
 	n := int64(1)
 	if !c.key.Test {
 		var err error
-		if n, err = c.Bookings.Registry.VenueCount(ctx); err != nil {
+		if n, err = c.Bookings.Registry.ListedCount(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -244,7 +244,7 @@ func (c *envelopeRequest) listVenues(ctx context.Context) (any, error) {
 	case next != "":
 		out.Next = &next
 		if r.Category == "" && r.Area == "" {
-			n, err := c.Bookings.Registry.VenueCount(ctx)
+			n, err := c.Bookings.Registry.ListedCount(ctx)
 			if err != nil {
 				return nil, err
 			}

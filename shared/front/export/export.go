@@ -86,7 +86,7 @@ func ChainHandler(c Config) http.Handler {
 		var out *lineWriter
 		var end End
 		err := c.Source.Walk(r.Context(), func(v store.View) error {
-			from, err := transcript.ResolveOwn(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
+			from, err := transcript.ResolveOwnReference(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
 			if err != nil {
 				return err
 			}

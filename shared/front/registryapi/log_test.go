@@ -107,7 +107,7 @@ func TestLogRoutesRefuseInvalidRequests(t *testing.T) {
 	refused(t, d.send("GET", "/v1/witness", nil, nil), 405, "method_not_allowed", "use POST")
 	for body, status := range map[string]int{
 		"": 422, "[]": 422, "{}": 422, `{"note":1}`: 422, `{"note":"x","more":1}`: 422, `{"note":"x","note":"x"}`: 422,
-		`{"note":"x"}`: 400, `{"note":"` + strings.Repeat("x", translog.MaxNote+1) + `"}`: 400,
+		`{"note":"x"}`: 400, `{"note":"` + strings.Repeat("x", translog.MaxNoteBytes+1) + `"}`: 400,
 		`{"note":"` + strings.Repeat("x", 256<<10) + `"}`: 413,
 	} {
 		if r := d.send("POST", "/v1/witness", body, nil); r.StatusCode != status {

@@ -303,7 +303,7 @@ func (d *api) acceptBlinded(ctx context.Context, target identity.ID, v canon.Val
 	case problem.Is(err, problem.TooManyRequests):
 		return nil, refuse(problem.TooManyRequests, problem.AsError(err).Text())
 	}
-	out := IngestedBlinded{OK: true, Buffered: batch.Waiting, Threshold: reviews.MinReviewers, Flushed: batch.Counted, Commitment: commitment}
+	out := IngestedBlinded{OK: true, Buffered: batch.Waiting, Threshold: reviews.MinReviewers, Flushed: batch.Submitted, Commitment: commitment}
 	out.Verdict, err = verdictOf(err)
 	return out, err
 }

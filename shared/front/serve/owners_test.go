@@ -307,7 +307,7 @@ func openModes(t *testing.T) *modes {
 		r := h.Create(spec)
 		o := vacants.PublishOptions{Listing: &vacants.ListingOptions{}}
 		if venue != "" {
-			o.Venue = func(v *listing.Venue) error { v.Slug, v.Name = venue, venue; return nil }
+			o.EditVenue = func(v *listing.Venue) error { v.Slug, v.Name = venue, venue; return nil }
 		}
 		_, _, err := h.Vacants.Publish(ctx, r.ID, o)
 		h.Must(err)

@@ -45,7 +45,7 @@ func HandoutForCard(host, name string, c *agents.Card) Handout {
 	switch {
 	case !c.AcceptsGuests:
 		keyUse = KeyRequired
-	case c.Price > 0:
+	case c.MaxCharge > 0:
 		keyUse = KeyOptional
 	}
 	return NewHandout(host, name, c.VacantID, keyUse, c.RequiresSignature)

@@ -31,7 +31,7 @@ const (
 	maxSmallFile = 1 << 20
 	// blobPrefix precedes the key of a blob, which contains the sealed bytes of a workspace file.
 	blobPrefix = "files/"
-	maxBlob    = 2 * workspace.MaxFile
+	maxBlob    = 2 * workspace.MaxFileBytes
 	// A replaced blob is deleted only after an hour. Therefore every blob to which the copied data
 	// file refers still exists during blobTimeout.
 	blobTimeout = 55 * time.Minute

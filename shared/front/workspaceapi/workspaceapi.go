@@ -96,7 +96,7 @@ func newTwin[In, Out any](method, path, doc string) op.Twin[In, Out] {
 	if method == "GET" {
 		requirement.ExtraScope = billing.ScopeRead
 	}
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: requirement}, MaxBody: workspace.MaxFile, Doc: doc})
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: requirement}, MaxBody: workspace.MaxFileBytes, Doc: doc})
 }
 
 func Operations() []op.Spec {

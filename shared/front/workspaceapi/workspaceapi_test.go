@@ -127,8 +127,8 @@ func TestPathsThatAreRefused(t *testing.T) {
 		}
 	}
 	h.want(404, h.Do("GET", workspaceapi.Path+"/drafts/files", h.key, ""), "there is no workspace drafts")
-	h.want(413, h.put("large", strings.Repeat("x", workspace.MaxFile+1)), "1048576")
-	h.want(201, h.put("large", strings.Repeat("x", workspace.MaxFile)))
+	h.want(413, h.put("large", strings.Repeat("x", workspace.MaxFileBytes+1)), "1048576")
+	h.want(201, h.put("large", strings.Repeat("x", workspace.MaxFileBytes)))
 	h.want(409, h.put("LARGE", "x"), "the spelling of the existing file")
 	if got := h.Do("GET", workspaceapi.Path, h.key, ""); !strings.Contains(got.Body, `"files":1`) {
 		t.Errorf("workspaces are %s", got.Body)

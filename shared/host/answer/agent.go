@@ -69,17 +69,17 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		}
 		defer closeTools()
 		r.Chooser = t.chooser
-		c := t.config
-		c.Offer = offer
-		if t.resources.ThinkService != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
-			remote := remoteModel{t.resources.ThinkService, think.Turn{Agent: think.AgentVersion{Vacant: r.Vacant, Version: t.version}, IsCheck: t.calls == nil}, new(int), t.tenant, c.Agent.HasCost(t.tenant)}
-			c.Model = &remote
-			if c.Fallback != nil {
+		loopConfig := t.config
+		loopConfig.Offer = offer
+		if t.resources.ThinkService != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || loopConfig.Agent.SecretName() != "") {
+			remote := remoteModel{t.resources.ThinkService, think.Turn{Agent: think.AgentVersion{Vacant: r.Vacant, Version: t.version}, IsCheck: t.calls == nil}, new(int), t.tenant, loopConfig.Agent.HasCost(t.tenant)}
+			loopConfig.Model = &remote
+			if loopConfig.Fallback != nil {
 				fallback := remote
 				fallback.turn.Fallback = true
-				c.Fallback = &fallback
+				loopConfig.Fallback = &fallback
 			}
-		} else if err := t.prepareModel(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
+		} else if err := t.prepareModel(ctx, &loopConfig, r.Vacant, t.calls == nil, 0); err != nil {
 			yield(nil, err)
 			return
 		}
@@ -89,7 +89,7 @@ func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			last := &modelRequest.Turns[len(modelRequest.Turns)-1]
 			last.Text = readOnlyBanner + last.Text
 		}
-		t.signEvents(ctx, &r, loop.New(c).Infer(ctx, modelRequest))(yield)
+		t.signEvents(ctx, &r, loop.New(loopConfig).Infer(ctx, modelRequest))(yield)
 	}
 }
 

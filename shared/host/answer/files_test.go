@@ -192,7 +192,7 @@ call: Bash {"command":"ls"}`,
 // A file that would have 1 GiB is refused, and the task goes on.
 func TestAWriteHasALimit(t *testing.T) {
 	h := openTeam(t, false)
-	h.put("big", strings.Repeat("b", workspace.MaxFile))
+	h.put("big", strings.Repeat("b", workspace.MaxFileBytes))
 	h.put("lines", "1\n2\n3")
 	h.agent("writer", []string{
 		`call: Edit {"file_path":"big","old_string":"b","new_string":"` + strings.Repeat("c", 1<<10) + `","replace_all":true}
@@ -213,7 +213,7 @@ call: Read {"file_path":"lines","offset":9}`, "text: {result}",
 	if log := h.sessionLog(d.Ref.ID); strings.Count(log, `"write_blocked","data":{"path":"big"`) != 2 {
 		t.Errorf("the log is\n%s", log)
 	}
-	if got := h.files()["big"]; len(got) != workspace.MaxFile || strings.Contains(got, "c") {
+	if got := h.files()["big"]; len(got) != workspace.MaxFileBytes || strings.Contains(got, "c") {
 		t.Errorf("the file has %d bytes", len(got))
 	}
 }

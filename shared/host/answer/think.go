@@ -112,30 +112,30 @@ func (v thinkService) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[s
 		return nil, err
 	}
 	t.Request.Chooser = openedAgent.chooser
-	c := openedAgent.config
-	if t.Fallback && c.Fallback == nil {
+	loopConfig := openedAgent.config
+	if t.Fallback && loopConfig.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
 	}
 	if t.TaskBudget != nil {
 		budget := money.Amount(t.CostBefore + *t.TaskBudget)
-		if agentBudget := c.Agent.Budget; agentBudget != nil {
+		if agentBudget := loopConfig.Agent.Budget; agentBudget != nil {
 			budget = min(budget, *agentBudget)
 		}
-		c.Agent.Budget = &budget
+		loopConfig.Agent.Budget = &budget
 	}
-	if err := openedAgent.prepareModel(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
+	if err := openedAgent.prepareModel(ctx, &loopConfig, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
 		return nil, err
 	}
-	if limit := c.Agent.TimeLimit(); limit > 0 {
+	if limit := loopConfig.Agent.TimeLimit(); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
-		events := loop.RunTurn(ctx, c, t.Request, t.Fallback)
+		events := loop.RunTurn(ctx, loopConfig, t.Request, t.Fallback)
 		return func(yield func(substrate.Event, error) bool) {
 			defer cancel()
 			events(yield)
 		}, nil
 	}
-	return loop.RunTurn(ctx, c, t.Request, t.Fallback), nil
+	return loop.RunTurn(ctx, loopConfig, t.Request, t.Fallback), nil
 }
 
 func (v thinkService) loadVacant(ctx context.Context, id identity.ID) (vacants.Record, error) {

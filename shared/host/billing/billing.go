@@ -93,10 +93,10 @@ const maxCacheEntries = 4096
 // getOrRead does not cache a value if this process has changed any value since the read started.
 func (c *cache[K, V]) getOrRead(k K, now time.Time, read func() (V, error)) (V, error) {
 	c.mu.Lock()
-	e, changes := c.m[k], c.changes
+	cached, changes := c.m[k], c.changes
 	c.mu.Unlock()
-	if now.Before(e.expires) {
-		return e.value, nil
+	if now.Before(cached.expires) {
+		return cached.value, nil
 	}
 	v, err := read()
 	c.mu.Lock()

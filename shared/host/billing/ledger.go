@@ -318,8 +318,8 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, plan 
 		return *plan, err
 	}
 	var parts []int
-	for n, isFree := range hasRoom {
-		if isFree {
+	for n, partHasRoom := range hasRoom {
+		if partHasRoom {
 			parts = append(parts, n)
 		}
 	}

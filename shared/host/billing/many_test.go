@@ -116,7 +116,7 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 		total.Add(paid)
 	}
 	var earned usage.Counts
-	w.must(usage.EachOwnedHour(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
+	w.must(usage.EachEarnedHour(t.Context(), file, "", time.Time{}, time.Time{}, func(h usage.Hour) error { earned.Add(h.Counts); return nil }))
 	if earned != total || earned.Answers != uint64(answers.Load()) || earned.Answers+earned.Voids != uint64(*calls) {
 		t.Errorf("earned %+v, paid %+v; %d calls of which %d were answered", earned, total, *calls, answers.Load())
 	}

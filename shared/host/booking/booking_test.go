@@ -45,7 +45,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{Host: memhost.Open(t, func(c *serve.Config) { c.AllowRemote = true })}
 	w.Service = w.OpenBookings(quiet{}, nil)
 	venue := w.Create(vacants.CreateSpec{Name: "warung", Capability: "serves", Substrate: "echo"})
-	_, _, err := w.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err := w.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, EditVenue: func(v *listing.Venue) error {
 		v.Slug, v.Capacity = "warung", 2
 		return nil
 	}})

@@ -87,7 +87,7 @@ func (s *Service) findRegistration(ctx context.Context, ref string) (registratio
 		case listing.CheckSlug(ref) != nil:
 			return registration, false, nil
 		default:
-			return s.Registry.FindVenue(ctx, ref)
+			return s.Registry.FindBySlug(ctx, ref)
 		}
 	}
 	return s.Registry.Get(ctx, id)

@@ -27,7 +27,7 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 	msg, callErr := h.runBehaviour(context.WithValue(context.WithValue(ctx, recorderKey{}, rec), requestKey{}, r), r)
 	rec.copyTo(r)
 	if callErr == nil {
-		reply, isTooLate, err := h.settleAndAnswer(ctx, r, row, rsp, msg, start)
+		reply, isDiscarded, err := h.settleAndAnswer(ctx, r, row, rsp, msg, start)
 		var settlementErr *settlementError
 		switch {
 		case errors.Is(err, ErrUncertain):
@@ -39,7 +39,7 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 			return r.out.withProblem(err)
 		case err != nil:
 			callErr = err
-		case isTooLate:
+		case isDiscarded:
 			r.out.State = Unanswered
 			return r.out.withProblem(problem.New(problem.DeadlineExceeded, "the call was voided, or its chain was reset, before its answer was ready"))
 		default:
@@ -51,11 +51,11 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 	r.out.Cause = cause
 	reason := r.newVoidReason()
 	reason.cause, reason.tools, reason.usage, reason.failure, reason.hasRun, reason.isFinal = cause, r.tools, r.out.Usage, callErr, true, true
-	d, err := h.voidCall(ctx, r.pair, row, reason)
+	decision, err := h.voidCall(ctx, r.pair, row, reason)
 	switch {
 	case err != nil:
 		return r.out.withProblem(err)
-	case d == decidedAnswer:
+	case decision == decidedAnswer:
 		// Only this process can write a complete answer, and its behaviour failed. The stored
 		// answer must therefore be partial.
 		if err := h.loadOutcome(ctx, r, row); err != nil {
@@ -131,7 +131,7 @@ func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, 
 
 // storeAnswer stores the answer before the reply is sent. Otherwise, two different replies with the
 // same sequence number could leave the host.
-func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, elapsed func() time.Duration, charge answerCharge) (reply *envelope.Envelope, isTooLate bool, err error) {
+func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, elapsed func() time.Duration, charge answerCharge) (reply *envelope.Envelope, isDiscarded bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, false, err

@@ -207,11 +207,11 @@ func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure err
 }
 
 func (h *Host) voidAndReport(ctx context.Context, pair Pair, row *RequestRow, reason voidReason) (State, error) {
-	d, err := h.voidCall(ctx, pair, row, reason)
+	decision, err := h.voidCall(ctx, pair, row, reason)
 	switch {
 	case errors.Is(err, ErrUncertain):
 		return Pending, pendingPaymentError(err)
-	case err == nil && d == decidedAnswer:
+	case err == nil && decision == decidedAnswer:
 		return Answered, nil
 	}
 	return Unanswered, err

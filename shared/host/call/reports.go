@@ -405,7 +405,7 @@ func (h *Host) ReadToolCalls(ctx context.Context, pair Pair, n int) (calls []Too
 				err = fmt.Errorf("%w: the tools of a void", errInvalidRow)
 			}
 		} else {
-			_, _, tools, err = parseSealed(plain)
+			_, _, tools, err = parsePayloadAndTools(plain)
 		}
 		if err != nil {
 			return nil, 0, h.damagedError(pair.Responses(), err)
@@ -595,7 +595,7 @@ func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint6
 	} else if !hosted {
 		return void(problem.New(problem.Gone, "the vacant is no longer hosted here"), false)
 	}
-	reply, isTooLate, err := h.settleAndAnswer(ctx, r, &row, tip, msg, p.StartedAt)
+	reply, isDiscarded, err := h.settleAndAnswer(ctx, r, &row, tip, msg, p.StartedAt)
 	var settlementErr *settlementError
 	switch {
 	case errors.Is(err, ErrUncertain):
@@ -608,7 +608,7 @@ func (h *Host) StorePartialAnswer(ctx context.Context, pair Pair, position uint6
 		return Unknown, err
 	case reply != nil:
 		return Answered, nil
-	case isTooLate && h.allowsLateSettlement(&row):
+	case isDiscarded && h.allowsLateSettlement(&row):
 		// The complete answer is stored, but may be unsettled.
 		return void(problem.New(problem.Canceled, "the caller canceled the call"), false)
 	}

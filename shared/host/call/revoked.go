@@ -59,11 +59,11 @@ func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips
 	case row != nil:
 		reason := r.newVoidReason()
 		reason.failure = cmp.Or(r.revokedCallerErr, checkErr, checkState(r.state()))
-		d, err := h.voidCall(ctx, r.pair, row, reason)
+		decision, err := h.voidCall(ctx, r.pair, row, reason)
 		if err != nil {
 			return nil, err
 		}
-		r.out.HasEnded = d == decidedVoid
+		r.out.HasEnded = decision == decidedVoid
 	}
 	switch {
 	case checkErr != nil:

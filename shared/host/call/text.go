@@ -66,11 +66,11 @@ func encodePayload(m *envelope.Message, key string) []byte {
 }
 
 func parsePayload(b []byte) (m envelope.Message, key string, err error) {
-	m, key, _, err = parseSealed(b)
+	m, key, _, err = parsePayloadAndTools(b)
 	return m, key, err
 }
 
-func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedToolCall, err error) {
+func parsePayloadAndTools(b []byte) (m envelope.Message, key string, tools []RecordedToolCall, err error) {
 	d := &reader{b: b}
 	flags, role := d.readByte(), d.readByte()
 	if int(role) >= len(roles) {
@@ -105,7 +105,7 @@ func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedTool
 		tools = d.readTools()
 	}
 	if d.bad || len(d.b) > 0 {
-		return m, "", nil, fmt.Errorf("%w: text of %d bytes", errInvalidRow, len(b))
+		return m, "", nil, fmt.Errorf("%w: a text of %d bytes is malformed", errInvalidRow, len(b))
 	}
 	return m, key, tools, nil
 }

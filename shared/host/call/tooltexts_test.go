@@ -24,7 +24,7 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 		}
 		bare := encodePayload(&m, "k")
 		b := appendTools(encodePayload(&m, "k"), tools)
-		got, key, read, err := parseSealed(b)
+		got, key, read, err := parsePayloadAndTools(b)
 		if err != nil || key != "k" || cmp.Diff(m, got) != "" {
 			t.Fatalf("parseSealed() = %v", err)
 		}
@@ -48,7 +48,7 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 	whole := appendTools(encodePayload(&m, ""), []RecordedToolCall{{ToolUse{"look", 1, ToolOK}, "{}", "seen", false}})
 	bare := len(encodePayload(&m, ""))
 	for n := bare + 1; n < len(whole); n++ {
-		if _, _, _, err := parseSealed(whole[:n]); err == nil {
+		if _, _, _, err := parsePayloadAndTools(whole[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes parse", n, len(whole))
 		}
 	}

@@ -34,7 +34,7 @@ func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
 
 // settleAndAnswer settles a call and answers it. If the ledger may settle late, it stores the
 // answer first. If the process then dies, a resend or the sweeper retries the settlement.
-func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isTooLate bool, err error) {
+func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isDiscarded bool, err error) {
 	elapsed := func() time.Duration { return h.Now().Sub(start) }
 	var charge answerCharge
 	if h.allowsLateSettlement(row) {
@@ -184,21 +184,21 @@ func (h *Host) retrySettlement(ctx context.Context, pair Pair, row *RequestRow) 
 	if err != nil {
 		return undecided, err
 	}
-	d, tip, err := h.findDecidingRow(ctx, pair, row)
+	decidingRow, tip, err := h.findDecidingRow(ctx, pair, row)
 	switch {
 	case err != nil:
 		return undecided, err
-	case d != nil:
-		return d.resolution(), nil
+	case decidingRow != nil:
+		return decidingRow.resolution(), nil
 	}
-	_, isTooLate, err := h.storeAnswer(ctx, r, row, tip, answer.msg, func() time.Duration { return duration }, charge)
+	_, isDiscarded, err := h.storeAnswer(ctx, r, row, tip, answer.msg, func() time.Duration { return duration }, charge)
 	switch {
 	case err != nil:
-		if d, _, readErr := h.findDecidingRow(ctx, pair, row); readErr == nil && d != nil {
-			return d.resolution(), nil
+		if decidingRow, _, readErr := h.findDecidingRow(ctx, pair, row); readErr == nil && decidingRow != nil {
+			return decidingRow.resolution(), nil
 		}
 		return undecided, err
-	case isTooLate:
+	case isDiscarded:
 		return decidedVoid, nil
 	}
 	return decidedAnswer, nil
@@ -234,6 +234,6 @@ func (h *Host) openUnsettled(ctx context.Context, pair Pair, row *RequestRow, do
 	case err != nil:
 		return answer, h.unavailableError(err)
 	}
-	answer.msg, _, answer.tools, err = parseSealed(plain)
+	answer.msg, _, answer.tools, err = parsePayloadAndTools(plain)
 	return answer, h.damagedError(pair.Responses(), err)
 }

@@ -78,7 +78,7 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	newOffset := min(offset, last)
 	var errs []error
 	allFinished := true
-	for _, minute := range minutes(offset, last) {
+	for _, minute := range listMinutes(offset, last) {
 		waiting, err := r.sweepMinute(ctx, handle, minute, &s)
 		if err != nil {
 			errs = append(errs, err)
@@ -102,8 +102,8 @@ func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store
 	return s, errors.Join(errs...)
 }
 
-// minutes returns the minutes after offset up to last, and the earlier minutes that are read again.
-func minutes(offset, last int64) (list []int64) {
+// listMinutes returns the minutes after offset up to last, and the earlier minutes that are read again.
+func listMinutes(offset, last int64) (list []int64) {
 	const lookBackMinutes = int64(lookBack / time.Minute)
 	if offset >= last {
 		for m := last - lookBackMinutes; m <= last; m++ {

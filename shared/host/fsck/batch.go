@@ -17,13 +17,13 @@ const (
 // pendingFinding is a finding that flush has not recorded yet. If message is set, flush drops the
 // finding if the signature is valid.
 type pendingFinding struct {
-	finding   Finding
-	version   uint64 // version of the document, or zero
-	isCertain bool   // reported even if the first reading did not find it
-	message   []byte // signed message, or nil if the finding does not depend on a signature
-	signer    identity.ID
-	signature []byte
-	isValid   bool // set by flush
+	finding           Finding
+	version           uint64 // version of the document, or zero
+	isCertain         bool   // reported even if the first reading did not find it
+	message           []byte // signed message, or nil if the finding does not depend on a signature
+	signer            identity.ID
+	signature         []byte
+	hasValidSignature bool // set by flush
 }
 
 func (r *run) addFinding(f Finding) {
@@ -40,8 +40,8 @@ func (r *run) addCertainFinding(f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, isCertain: true})
 }
 
-// verifySignature adds f, which flush drops if sig is the signer's signature of msg.
-func (r *run) verifySignature(msg, sig []byte, signer identity.ID, f Finding) {
+// queueSignature adds f, which flush drops if sig is the signer's signature of msg.
+func (r *run) queueSignature(msg, sig []byte, signer identity.ID, f Finding) {
 	r.pendingFindings = append(r.pendingFindings, pendingFinding{finding: f, message: msg, signer: signer, signature: sig})
 	r.pendingSignatures++
 }
@@ -62,7 +62,7 @@ func (r *run) flush() error {
 		wg.Go(func() {
 			for i := w; i < len(r.pendingFindings); i += workers {
 				if e := &r.pendingFindings[i]; e.message != nil {
-					e.isValid = identity.Verify(e.signer, e.message, e.signature)
+					e.hasValidSignature = identity.Verify(e.signer, e.message, e.signature)
 				}
 			}
 		})
@@ -70,7 +70,7 @@ func (r *run) flush() error {
 	wg.Wait()
 	for i := range r.pendingFindings {
 		e := &r.pendingFindings[i]
-		if e.isValid {
+		if e.hasValidSignature {
 			continue
 		}
 		hash := identity.Sum(fmt.Append(nil, e.version, e.finding))

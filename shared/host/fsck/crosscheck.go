@@ -55,14 +55,14 @@ type edgeTotals struct {
 	parent, child [entryKindPairCount]entryTotals
 }
 
-// inferenceCount summarizes one vacant's answers, logbook entries, known agent versions and cost in
+// inferenceTotals summarizes one vacant's answers, logbook entries, known agent versions and cost in
 // micro-dollars.
-type inferenceCount struct{ answers, entries, versions, cost uint64 }
+type inferenceTotals struct{ answers, entries, versions, cost uint64 }
 
 // kinship collects the logbook data that is compared after all streams were read.
 type kinship struct {
 	edges           map[edge]*edgeTotals
-	inferenceCounts map[identity.ID]*inferenceCount
+	inferenceTotals map[identity.ID]*inferenceTotals
 	lastPositions   map[identity.ID]uint64 // position of the last entry that was read
 	incomparable    map[identity.ID]bool
 }
@@ -102,7 +102,7 @@ func (k *kinship) recordEntry(e *logbook.Entry, position uint64, owner identity.
 	case logbook.KindInference:
 		if _, err := logbook.ParseInference(e.Payload); err == nil {
 			k.lastPositions[owner] = position
-			k.inferenceCountOf(owner).entries++
+			k.inferenceTotalsOf(owner).entries++
 		}
 		return
 	default:
@@ -139,11 +139,11 @@ func parseDelegation(payload []byte, inParentLogbook bool) (other identity.ID, s
 	return other, canon.NewArray(kind, task).AppendCJ(nil), true
 }
 
-func (k *kinship) inferenceCountOf(id identity.ID) *inferenceCount {
-	t := k.inferenceCounts[id]
+func (k *kinship) inferenceTotalsOf(id identity.ID) *inferenceTotals {
+	t := k.inferenceTotals[id]
 	if t == nil {
-		t = &inferenceCount{}
-		k.inferenceCounts[id] = t
+		t = &inferenceTotals{}
+		k.inferenceTotals[id] = t
 	}
 	return t
 }
@@ -152,7 +152,7 @@ func (k *kinship) inferenceCountOf(id identity.ID) *inferenceCount {
 // call remains spent.
 func (r *run) checkDailyTotals(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
-		cost := r.kin.inferenceCounts[id].cost
+		cost := r.kin.inferenceTotals[id].cost
 		if cost == 0 {
 			continue
 		}
@@ -181,14 +181,14 @@ func (r *run) dailyTotal(ctx context.Context, id identity.ID) (total uint64, err
 }
 
 func (k *kinship) vacants() []identity.ID {
-	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.SortedFunc(maps.Keys(k.inferenceTotals), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 // checkInferences allows more entries than answers, because an entry is signed before its answer is
 // stored.
 func (r *run) checkInferences(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
-		t := r.kin.inferenceCounts[id]
+		t := r.kin.inferenceTotals[id]
 		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
 		}

@@ -53,7 +53,7 @@ func runWith(ctx context.Context, c Config, pageSize, windowSize int) (Result, e
 	var firstCounts map[identity.Hash]int
 	for range 2 {
 		r = &run{Config: c, firstCounts: firstCounts, findingCounts: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, ledgers: map[[32]byte]*ledger{}, nextPositions: map[store.Stream]uint64{}, startedAt: c.Now(), pageRows: pageSize, windowRows: uint64(windowSize),
-			kin:      kinship{map[edge]*edgeTotals{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+			kin:      kinship{map[edge]*edgeTotals{}, map[identity.ID]*inferenceTotals{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
 			attempts: attemptData{map[identity.ID]bool{}, map[identity.ID][]acceptedAttempt{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
 			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)

@@ -22,11 +22,11 @@ type acceptedAttempt struct{ startedAt, decidedAt time.Time }
 
 // attemptData contains data about attempts to graduate. It is compared after all streams were read.
 type attemptData struct {
-	parents         map[identity.ID]bool
-	accepted        map[identity.ID][]acceptedAttempt
-	startsByParent  map[identity.ID][]int64       // keyed by the parent in the child's manifest
-	openedManifests map[identity.ID]identity.Hash // hash of the graduated manifest, keyed by child
-	tenants         map[string]bool               // tenants of hosted vacants, with "" for the operator
+	parents            map[identity.ID]bool
+	accepted           map[identity.ID][]acceptedAttempt
+	startsByParent     map[identity.ID][]int64       // keyed by the parent in the child's manifest
+	graduatedManifests map[identity.ID]identity.Hash // hash of the graduated manifest, keyed by child
+	tenants            map[string]bool               // tenants of hosted vacants, with "" for the operator
 }
 
 func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.ID) error {
@@ -49,7 +49,7 @@ func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.
 		lastPosition = row.Position
 		if openPosition > 0 {
 			// The commit that begins an attempt ends the previous one.
-			r.addFinding(newDocumentFinding(graduation.AttemptKey(child, openPosition), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
+			r.addFinding(newDocumentFinding(graduation.StatusKey(child, openPosition), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
 		}
 		openPosition = 0
 		a, err := graduation.DecodeAttempt(child, row)
@@ -72,7 +72,7 @@ func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.
 }
 
 func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen bool, err error) {
-	k := graduation.AttemptKey(a.Child, a.Position)
+	k := graduation.StatusKey(a.Child, a.Position)
 	r.attempts.parents[a.Request.ParentID] = true
 	d, err := r.readDocument(ctx, k)
 	if err != nil {
@@ -101,9 +101,9 @@ func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen b
 func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
 	r.attempts.accepted[parent] = append(r.attempts.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
-	opened, err := composite.ParseManifest(st.Outcome.Manifest)
-	if err != nil || opened.Verify() != nil {
-		r.addFinding(newDocumentFinding(k, Graduation, "the manifest that opened the child, signed by both", "another"))
+	createdManifest, err := composite.ParseManifest(st.Outcome.Manifest)
+	if err != nil || createdManifest.Verify() != nil {
+		r.addFinding(newDocumentFinding(k, Graduation, "the manifest that opened the child, signed by parent and child", "a manifest that cannot be read or was not signed by both"))
 		return nil
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(st.Child))
@@ -117,14 +117,14 @@ func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Sta
 	switch {
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.
-	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != opened.Hash():
+	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != createdManifest.Hash():
 		r.addFinding(newDocumentFinding(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }
 
 func (r *run) checkNoLaterStatus(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
-	k := graduation.AttemptKey(child, tip+1)
+	k := graduation.StatusKey(child, tip+1)
 	d, err := r.readDocument(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
@@ -132,7 +132,7 @@ func (r *run) checkNoLaterStatus(ctx context.Context, s store.Stream, child iden
 	if _, condition, err := r.rowAt(ctx, s, tip+1); err != nil || condition != rowPastEnd {
 		return err
 	}
-	r.addFinding(newDocumentFinding(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
+	r.addFinding(newDocumentFinding(k, Graduation, fmt.Sprintf("no status, because there are only %d attempts", tip), "a status"))
 	return nil
 }
 
@@ -149,12 +149,12 @@ func (r *run) checkGraduations(ctx context.Context) error {
 		}
 	}
 	for _, parent := range slices.SortedFunc(maps.Keys(r.attempts.parents), order) {
-		if err := r.checkSlots(ctx, parent); err != nil {
+		if err := r.checkGraduationWindow(ctx, parent); err != nil {
 			return err
 		}
 	}
-	for _, child := range slices.SortedFunc(maps.Keys(r.attempts.openedManifests), order) {
-		if err := r.checkManifestHasAttempt(ctx, child, r.attempts.openedManifests[child]); err != nil {
+	for _, child := range slices.SortedFunc(maps.Keys(r.attempts.graduatedManifests), order) {
+		if err := r.checkManifestHasAttempt(ctx, child, r.attempts.graduatedManifests[child]); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (r *run) checkPolicy(ctx context.Context, k store.Key) error {
 // back.
 const slotSlack = graduation.AttemptTimeout
 
-func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
+func (r *run) checkGraduationWindow(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
 	d, err := r.readDocument(ctx, k)
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *run) checkManifestHasAttempt(ctx context.Context, child identity.ID, ma
 		if err != nil {
 			return nil
 		}
-		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
+		d, err := r.view.Doc(ctx, graduation.StatusKey(child, row.Position))
 		if isDamaged(err) {
 			hasAttempt = true // this attempt may have created the manifest
 			return nil

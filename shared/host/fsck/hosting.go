@@ -241,9 +241,9 @@ func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbook
 		// The record was restored after its deletion, for example from a backup of the documents.
 		r.addFinding(newDocumentFinding(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "the record of a vacant that was not deleted"))
 	}
-	if rec.Floor.Before(logState.floor) {
+	if rec.Floor.Before(logState.refusedUntil) {
 		// If the floor were missing, envelopes from before the restore could be accepted again.
-		r.addFinding(newDocumentFinding(k, Floor, "not before "+canon.FormatTime(logState.floor)+", according to its logbook", canon.FormatTime(rec.Floor)))
+		r.addFinding(newDocumentFinding(k, Floor, "not before "+canon.FormatTime(logState.refusedUntil)+", according to its logbook", canon.FormatTime(rec.Floor)))
 	}
 	if rec.RestoredAt.After(r.result.RestoredAt) {
 		r.result.RestoredAt, r.result.RefusedUntil = rec.RestoredAt, rec.Floor

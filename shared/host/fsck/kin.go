@@ -29,7 +29,7 @@ func (r *run) checkRegisteredManifest(ctx context.Context, k store.Key, reg *reg
 		return r.reportDamage(manifestKey, Manifest, "a manifest that parent and child have signed", err)
 	}
 	if m.Graduated {
-		r.attempts.openedManifests[m.Manifest.ChildID] = m.Manifest.Hash()
+		r.attempts.graduatedManifests[m.Manifest.ChildID] = m.Manifest.Hash()
 		if err := r.checkOpeningDocument(ctx, &m); err != nil {
 			return err
 		}

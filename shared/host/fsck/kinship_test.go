@@ -201,8 +201,8 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 	proof := registry.ManifestKey
 	books := func(id identity.ID) store.Stream { return store.StreamOf(store.KindLogbook, id) }
 	attemptWindow := graduation.Stream(f.junior)
-	first, second, third := graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.AttemptKey(f.junior, 3)
-	through, window, attemptsByParent := graduation.AttemptKey(f.clerk, 1), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent)
+	first, second, third := graduation.StatusKey(f.junior, 1), graduation.StatusKey(f.junior, 2), graduation.StatusKey(f.junior, 3)
+	through, window, attemptsByParent := graduation.StatusKey(f.clerk, 1), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent)
 	open, err := f.Store.Doc(f.Ctx, second)
 	f.Must(err)
 	as := func(other store.Doc) func(store.Doc) store.Doc {
@@ -217,8 +217,8 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			record(who.id).String(): "record", proof(who.id).String(): "manifest", registry.RegistrationKey(who.id).String(): "registration",
 			books(who.id).String(): "log", vacants.PlanKey(who.id).String(): "plan", graduation.Stream(who.id).String(): "attempts",
 			registry.ChildEdgeKey(f.parent, who.id).String(): "edge", registry.ChildEdgeKey(f.clerk, who.id).String(): "own",
-			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
-			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
+			graduation.StatusKey(who.id, 1).String(): "outcome 1", graduation.StatusKey(who.id, 2).String(): "outcome 2",
+			graduation.StatusKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
 			graduation.AttemptWindowKey(who.id).String(): "tries", registry.OpeningKey(who.id).String(): "opening",
 			vacants.AgentKey(who.id, 1).String(): "agent 1", vacants.AgentKey(who.id, 2).String(): "agent 2", vacants.AgentKey(who.id, 3).String(): "agent 3",
 		} {
@@ -392,7 +392,7 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 	}
 	keys := []store.Key{
 		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpeningKey(f.clerk), vacants.PlanKey(f.parent), vacants.AgentKey(f.partner, 2),
-		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
+		graduation.StatusKey(f.clerk, 1), graduation.StatusKey(f.junior, 1), graduation.StatusKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		damaged := f.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, streams...)
@@ -477,7 +477,7 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 	}
 	seen := func(d store.Doc) store.Doc { late = true; return d }
 	_, found := f.checkWith(&altered{Store: f.Store, docs: map[store.Key]func(store.Doc) store.Doc{
-		graduation.AttemptKey(f.clerk, 1): open, graduation.WindowKey(f.parent): seen,
+		graduation.StatusKey(f.clerk, 1): open, graduation.WindowKey(f.parent): seen,
 	}}, fsck.Run)
 	if len(found) > 0 || !late {
 		t.Errorf("Run() finds %v, want nothing", found)

@@ -15,10 +15,10 @@ type logbookState struct {
 	cardHash string // hex, or "" if no card was signed since the birth or graduation
 	// capability is the text with which the vacant graduated. It is "" if a card was signed since
 	// then.
-	capability string
-	floor      time.Time // messages signed until this time are refused
-	isComplete bool
-	deleted    bool
+	capability   string
+	refusedUntil time.Time // messages signed until this time are refused
+	isComplete   bool
+	deleted      bool
 
 	birth     *logbook.Birth
 	hasChild  bool
@@ -48,17 +48,17 @@ func (t *logbookState) applyEntry(e *logbook.Entry, owner identity.ID) error {
 			return err
 		}
 		floor, _ := v.Get("signed_after")
-		t.floor, err = canon.ParseTime(floor.Text())
+		t.refusedUntil, err = canon.ParseTime(floor.Text())
 		return err
 	case logbook.KindKeyExported:
 		t.keyExported = true
 	case logbook.KindDeleted:
 		t.deleted = true
 	}
-	return t.applyKinEntry(e, owner)
+	return t.applyCompositeEntry(e, owner)
 }
 
-func (t *logbookState) applyKinEntry(e *logbook.Entry, owner identity.ID) error {
+func (t *logbookState) applyCompositeEntry(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)

@@ -71,13 +71,13 @@ func compareRecord(k store.Key, rec *vacants.Record, m *registry.ManifestDocumen
 	case rec.OutboundPolicy != outbound:
 		return newFinding("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.OutboundPolicy))
 	}
-	if f := findMissingLogEntry(rec, m, logState); f != nil {
+	if f := compareManifestWithLogbook(rec, m, logState); f != nil {
 		return f
 	}
 	return findMissingKinMark(k, rec, logState)
 }
 
-func findMissingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
+func compareManifestWithLogbook(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
 	if !logState.isComplete {
 		return nil
 	}

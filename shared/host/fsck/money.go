@@ -355,12 +355,12 @@ func (r *run) readNewMoneyRows(ctx context.Context) error {
 		if len(ids) != idCountOf(s.Kind()) || store.StreamOf(s.Kind(), ids...) != s {
 			continue
 		}
-		_, hasTip := r.nextPositions[s]
+		_, wasRead := r.nextPositions[s]
 		switch s.Kind() {
 		case store.KindRequest:
 			p := pairOf(ids)
 			isPriced, isCached := hasPrice[p.Vacant]
-			if !hasTip && !isCached {
+			if !wasRead && !isCached {
 				d, err := r.view.Doc(ctx, price.VersionKey(p.Vacant, 1))
 				if err != nil && !isDamaged(err) {
 					return err
@@ -368,11 +368,11 @@ func (r *run) readNewMoneyRows(ctx context.Context) error {
 				isPriced = d.Version > 0 || err != nil
 				hasPrice[p.Vacant] = isPriced
 			}
-			if hasTip || isPriced {
+			if wasRead || isPriced {
 				err = r.readNewCallRows(ctx, p)
 			}
 		case billing.KindAccount:
-			if !hasTip {
+			if !wasRead {
 				err = r.checkAccount(ctx, s, ids[0])
 				break
 			}

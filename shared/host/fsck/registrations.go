@@ -83,7 +83,7 @@ func (r *run) checkVenueCount(ctx context.Context) error {
 	if err := r.flush(); err != nil {
 		return err
 	}
-	k := registry.VenueCountKey()
+	k := registry.ListedCountKey()
 	d, err := r.readDocument(ctx, k)
 	if err != nil || r.result.Findings > 0 || d.Number == r.venueCount {
 		return err

@@ -136,7 +136,7 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 		home   altered
 		want   []string
 	}{
-		{"count of venues", altered{docs: docs{registry.VenueCountKey(): func(d store.Doc) store.Doc { d.Number++; return d }}}, []string{"venues/count: registration"}},
+		{"count of venues", altered{docs: docs{registry.ListedCountKey(): func(d store.Doc) store.Doc { d.Number++; return d }}}, []string{"venues/count: registration"}},
 		{"slug of nobody", altered{docs: docs{registry.SlugKey("demo"): func(d store.Doc) store.Doc { d.Data = nil; return d }}}, []string{"slug#demo/venue: registration"}},
 		{"flipped byte in an event's hash", altered{rows: rows{evt: flip(2, atEventHash)}}, []string{"evt 3: prev", "evt 2: event"}},
 		{"flipped byte in an event's link", altered{rows: rows{evt: flip(2, atEventPrev)}}, []string{"evt 2: prev", "evt 2: event"}},

@@ -100,10 +100,10 @@ func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err
 		return true, nil
 	}
 	if resp.Kind == call.RowAnswer && resp.CutReason == "" && resp.Usage != nil && resp.Usage.Turns > 0 {
-		a.kin.inferenceCountOf(a.pair.Vacant).answers++
+		a.kin.inferenceTotalsOf(a.pair.Vacant).answers++
 	}
 	if resp.Usage != nil {
-		a.kin.inferenceCountOf(a.pair.Vacant).cost += resp.Usage.Cost
+		a.kin.inferenceTotalsOf(a.pair.Vacant).cost += resp.Usage.Cost
 		if err := a.checkAgentVersion(ctx, &resp); err != nil {
 			return false, err
 		}
@@ -117,7 +117,7 @@ func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err
 
 func (a *responseChecker) checkAgentVersion(ctx context.Context, resp *call.ResponseRow) error {
 	// The record is read again, because a version may have been added since the record was checked.
-	t := a.kin.inferenceCountOf(a.pair.Vacant)
+	t := a.kin.inferenceTotalsOf(a.pair.Vacant)
 	if resp.Usage.AgentVersion <= t.versions {
 		return nil
 	}
@@ -297,6 +297,6 @@ func (r *run) checkHashAndSignature(s store.Stream, position uint64, e *envelope
 	if h != storedHash {
 		r.addFinding(newStreamFinding(s, position, Hash, h.String(), storedHash.String()))
 	}
-	r.verifySignature(b, e.Signature, e.From, newStreamFinding(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
+	r.queueSignature(b, e.Signature, e.From, newStreamFinding(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
 	return h
 }

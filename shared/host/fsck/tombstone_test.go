@@ -49,7 +49,7 @@ func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
 	make := func(name string) vacants.Record {
 		r, err := a.Vacants.Create(a.Ctx, vacants.CreateSpec{Asker: by, Name: name, Capability: "c", Substrate: "echo"})
 		a.Must(err)
-		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{Asker: by, Venue: slug})
+		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{Asker: by, EditVenue: slug})
 		a.Must(err)
 		return r
 	}

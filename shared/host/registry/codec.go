@@ -59,34 +59,34 @@ func (g *Registration) newPut(writeID store.WriteID) (store.Put, error) {
 	return p, err
 }
 
-func encodeRegistration(g Registration) ([]byte, error) {
+func encodeRegistration(reg Registration) ([]byte, error) {
 	s := storedRegistration{
-		Card: g.Card, CardHash: g.CardHash, Visibility: g.SignedVisibility, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reachable: g.isReachable, AwaitsProbe: g.AwaitsProbe,
-		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
-		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
-		FirstSeq: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		Card: reg.Card, CardHash: reg.CardHash, Visibility: reg.SignedVisibility, State: reg.State,
+		Revoked: reg.Status == StatusRevoked, Hosted: reg.Hosted, Name: reg.Name, Reachable: reg.isReachable, AwaitsProbe: reg.AwaitsProbe,
+		Owner: reg.Owner, BaseModel: reg.BaseModel, Parent: reg.Parent, ParentProven: reg.ParentProven, Closed: reg.Closed,
+		ListingSource: reg.ListingSource, ListingVersion: reg.listingVersion, Reputation: reg.Reputation,
+		FirstSeq: reg.FirstSeq, LastSeq: reg.LastSeq, ActorSeq: reg.ActorSeq,
 	}
-	if g.Family != DefaultFamily {
-		s.Family = g.Family
+	if reg.Family != DefaultFamily {
+		s.Family = reg.Family
 	}
-	if g.Version != DefaultVersion {
-		s.Version = g.Version
+	if reg.Version != DefaultVersion {
+		s.Version = reg.Version
 	}
-	if !slices.Equal(g.DeclaredCapabilities, []string{parseCapability(g.Card)}) {
-		s.DeclaredCapabilities = g.DeclaredCapabilities
+	if !slices.Equal(reg.DeclaredCapabilities, []string{parseCapability(reg.Card)}) {
+		s.DeclaredCapabilities = reg.DeclaredCapabilities
 	}
-	if g.Listing != nil {
-		s.Listing = g.Listing.Blob()
+	if reg.Listing != nil {
+		s.Listing = reg.Listing.Blob()
 	}
-	if g.FirstSeq > 0 {
-		s.StateSince, s.ChangedAt = g.StateSince.UnixMicro(), g.ChangedAt.UnixMicro()
+	if reg.FirstSeq > 0 {
+		s.StateSince, s.ChangedAt = reg.StateSince.UnixMicro(), reg.ChangedAt.UnixMicro()
 	}
 	return registrationCodec.Encode(s)
 }
 
 func decodeRegistration(d store.Doc) (Registration, error) {
-	invalid := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
+	invalid := func(reason string) (Registration, error) { return Registration{}, errors.New(reason) }
 	id, err := parseVacantID(d.Key)
 	if err != nil {
 		return Registration{}, err
@@ -95,31 +95,31 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	if err != nil {
 		return Registration{}, err
 	}
-	g := Registration{
+	reg := Registration{
 		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, SignedVisibility: s.Visibility, State: s.State,
 		Status: StatusActive, Hosted: s.Hosted, AwaitsProbe: s.AwaitsProbe, Name: s.Name, DeclaredCapabilities: s.DeclaredCapabilities, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
 		ListingSource: s.ListingSource, Reputation: s.Reputation, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, isReachable: s.Reachable, listingVersion: s.ListingVersion,
 	}
-	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
+	if reg.ParentProven && reg.Parent == nil || reg.Closed && !reg.ParentProven {
 		return invalid("it is proven or closed, but has no proven parent")
 	}
-	if g.FirstSeq == 0 {
-		return g, nil
+	if reg.FirstSeq == 0 {
+		return reg, nil
 	}
 	// The card's signature was verified before the card was stored, so only its id is checked here.
 	// The id is the last member of a card's canonical form, so the card need not be parsed.
-	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
+	if !strings.HasSuffix(string(reg.Card), `"vacant_id":"`+id.String()+`"}`) {
 		return invalid("it has the card of another vacant")
 	}
-	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
+	if _, err := lifecycle.ParseState(string(reg.State)); err != nil {
 		return Registration{}, err
 	}
-	if err := checkVisibility(g.SignedVisibility); err != nil {
+	if err := checkVisibility(reg.SignedVisibility); err != nil {
 		return Registration{}, err
 	}
-	if g.ActorSeq < 1 || g.LastSeq < g.FirstSeq {
+	if reg.ActorSeq < 1 || reg.LastSeq < reg.FirstSeq {
 		return invalid("its event numbers are invalid")
 	}
 	if len(s.Listing) > 0 {
@@ -130,17 +130,17 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		if l.VacantID != id {
 			return invalid("it has the listing of another vacant")
 		}
-		g.Listing = &l
+		reg.Listing = &l
 	}
-	if g.Reputation != nil {
-		if err := g.Reputation.Check(); err != nil {
+	if reg.Reputation != nil {
+		if err := reg.Reputation.Check(); err != nil {
 			return Registration{}, err
 		}
 	}
-	g.StateSince, g.ChangedAt = time.UnixMicro(s.StateSince).UTC(), time.UnixMicro(s.ChangedAt).UTC()
-	g.fillDefaults(s.Revoked)
-	g.wasListed, g.storedSlug = g.IsListed(), g.slug()
-	return g, nil
+	reg.StateSince, reg.ChangedAt = time.UnixMicro(s.StateSince).UTC(), time.UnixMicro(s.ChangedAt).UTC()
+	reg.fillDefaults(s.Revoked)
+	reg.wasListed, reg.storedSlug = reg.IsListed(), reg.slug()
+	return reg, nil
 }
 
 func (g *Registration) fillDefaults(isRevoked bool) {

@@ -20,10 +20,10 @@ const maxRecentEvents = 100
 
 // decision is the effect of an accepted event.
 type decision struct {
-	event        event.Event
-	replay       *LoggedEvent // stored event that this event repeats, or nil
-	registration Registration
-	mustWrite    bool
+	event              event.Event
+	replay             *LoggedEvent // stored event that this event repeats, or nil
+	registration       Registration
+	writesRegistration bool
 }
 
 type actor struct {
@@ -41,8 +41,8 @@ func (a *actor) tip() LoggedEvent {
 
 func (a *actor) isRegistered() bool { return a.registration.FirstSeq > 0 }
 
-// hasRevokedKey also checks the last event, because a key without a registration can be revoked.
-func (a *actor) hasRevokedKey() bool {
+// isRevoked also checks the last event, because a key without a registration can be revoked.
+func (a *actor) isRevoked() bool {
 	return a.registration.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
@@ -80,11 +80,11 @@ func (r *Registry) loadActor(ctx context.Context, id identity.ID) (actor, error)
 }
 
 func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Registration, error) {
-	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
+	reg, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
-		g = Registration{ID: id, Status: StatusActive}
+		reg = Registration{ID: id, Status: StatusActive}
 	}
-	return g, err
+	return reg, err
 }
 
 // findReplay returns the stored event that e repeats, or nil. The error is IdempotencyConflict if
@@ -137,7 +137,7 @@ func (r *Registry) checkEvent(ctx context.Context, e *event.Event) (a actor, rep
 	if replay, err = r.findReplay(ctx, &a, e); err != nil || replay != nil {
 		return a, replay, err
 	}
-	if a.hasRevokedKey() {
+	if a.isRevoked() {
 		return a, nil, revokedError(e.Actor)
 	}
 	if last := a.tip().ActorSeq; e.ActorSeq != last+1 {
@@ -185,34 +185,34 @@ func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender
 			"this halo_version already has the card %s, but the card %s was sent; to replace the card, use an idempotency_key that begins with %q",
 			currentHash, newHash, event.ReplacesKey(currentHash))}
 	}
-	g := a.registration
-	g.SignedVisibility = p.State.EffectiveVisibility(p.Visibility)
-	g.Visibility = g.SignedVisibility
+	reg := a.registration
+	reg.SignedVisibility = p.State.EffectiveVisibility(p.Visibility)
+	reg.Visibility = reg.SignedVisibility
 	if sender.isGate {
-		g.Closed = false
-	} else if err := r.openIfGraduated(ctx, &g); err != nil {
+		reg.Closed = false
+	} else if err := r.enforceGate(ctx, &reg); err != nil {
 		return nil, err
 	}
-	if err := r.setEndpoint(ctx, &g, &c); err != nil {
+	if err := r.setEndpoint(ctx, &reg, &c); err != nil {
 		return nil, err
 	}
-	if g.Hosted && a.registration.Hosted && p.State != g.State && !sender.isHost {
-		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", g.ID.Short(), g.State, p.State)
+	if reg.Hosted && a.registration.Hosted && p.State != reg.State && !sender.isHost {
+		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", reg.ID.Short(), reg.State, p.State)
 	}
 	if p.Listing != nil {
-		if err := g.applyListing(*p.Listing); err != nil {
+		if err := reg.applyListing(*p.Listing); err != nil {
 			return nil, err
 		}
 	}
-	g.applyClaims(p, &c, r)
-	g.mayReuseSlug = p.MayReuseSlug
+	reg.applyClaims(p, &c, r)
+	reg.mayReuseSlug = p.MayReuseSlug
 	switch {
-	case !g.Hosted:
-		g.Name = ""
+	case !reg.Hosted:
+		reg.Name = ""
 	case sender.isHost:
-		g.Name = p.Name
+		reg.Name = p.Name
 	}
-	return &decision{event: e, registration: g, mustWrite: true}, nil
+	return &decision{event: e, registration: reg, writesRegistration: true}, nil
 }
 
 func checkParent(a *actor, parent *identity.ID) error {
@@ -234,13 +234,13 @@ func checkParent(a *actor, parent *identity.ID) error {
 	return problem.New(problem.Malformed, "publish_halo republish: parent_id is immutable; existing=%s new='%s'", oldParent, parent)
 }
 
-// openIfGraduated clears Closed if the child has graduated. If a closed child has not graduated, it
+// enforceGate clears Closed if the child has graduated. If a closed child has not graduated, it
 // may publish only visibility NONE. Otherwise it could publish itself without passing the gate.
-func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
-	if !g.Closed {
+func (r *Registry) enforceGate(ctx context.Context, reg *Registration) error {
+	if !reg.Closed {
 		return nil
 	}
-	m, _, err := ManifestDocs.Require(ctx, r.Store, ManifestKey(g.ID))
+	m, _, err := ManifestDocs.Require(ctx, r.Store, ManifestKey(reg.ID))
 	if err == nil {
 		err = r.checkGraduationProof(ctx, &m)
 	}
@@ -248,11 +248,11 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 		return err
 	}
 	if m.Graduated {
-		g.Closed = false
+		reg.Closed = false
 		return nil
 	}
-	if g.SignedVisibility != lifecycle.Hidden {
-		return problem.New(problem.Forbidden, "vacant %s is a closed child of %s: until it has graduated its visibility is NONE", g.ID.Short(), g.Parent.Short())
+	if reg.SignedVisibility != lifecycle.Hidden {
+		return problem.New(problem.Forbidden, "vacant %s is a closed child of %s: until it has graduated its visibility is NONE", reg.ID.Short(), reg.Parent.Short())
 	}
 	return nil
 }
@@ -280,8 +280,8 @@ func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	g.recordChange(now)
 }
 
-func (l *LoggedEvent) replayedReceipt(g *Registration) (Receipt, error) {
-	receipt := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, AwaitsProbe: g.needsProbe()}
+func (l *LoggedEvent) replayedReceipt(reg *Registration) (Receipt, error) {
+	receipt := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: reg.Visibility, CardHash: reg.CardHash, Replayed: true, AwaitsProbe: reg.needsProbe()}
 	if l.Type != event.Register {
 		return receipt, nil
 	}

@@ -65,7 +65,7 @@ var (
 		},
 	}
 	PendingProbeDocs = store.DocKind[pendingProbe]{
-		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifySkip},
+		Shape: store.Shape{Name: "endpoint to probe", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifySkip},
 		Codec: store.Codec[pendingProbe]{Decode: decodePendingProbe, Encode: pendingProbeCodec.Encode},
 	}
 	// SlugDocs contains the vacant that claimed a slug last. Earlier versions of the program stored
@@ -74,7 +74,7 @@ var (
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.VerifyWithRows},
 		Codec: store.TextCodec(),
 	}
-	VenueCountDocs = store.DocKind[int64]{
+	ListedCountDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "count of venues", Partition: "venues", Sort: "count", Verify: store.VerifyWithRows},
 		Codec: store.CountCodec(),
 	}
@@ -105,7 +105,7 @@ func RevokedListKey() store.Key { return RevokedListDocs.Key() }
 
 func SlugKey(slug string) store.Key { return SlugDocs.Key(slug) }
 
-func VenueCountKey() store.Key { return VenueCountDocs.Key() }
+func ListedCountKey() store.Key { return ListedCountDocs.Key() }
 
 func (p pendingProbe) key(due time.Time) store.Key {
 	return PendingProbeDocs.Key(FormatChangeKey(due), p.id.String(), strconv.FormatUint(p.seq, 16))

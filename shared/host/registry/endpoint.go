@@ -15,11 +15,11 @@ const MaxEndpointBytes = 2 << 10
 
 // setEndpoint checks the endpoint of a card and sets whether g is hosted. ProbeEndpoints contacts
 // the endpoint later, because its server may hang.
-func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
-	if g.FirstSeq == 0 || parseEndpoint(g.Card) != c.Endpoint {
-		g.isReachable = false
+func (r *Registry) setEndpoint(ctx context.Context, reg *Registration, c *card.Card) error {
+	if reg.FirstSeq == 0 || parseEndpoint(reg.Card) != c.Endpoint {
+		reg.isReachable = false
 	}
-	g.Hosted, g.AwaitsProbe = false, false
+	reg.Hosted, reg.AwaitsProbe = false, false
 	if c.Endpoint == "" {
 		return nil
 	}
@@ -29,15 +29,15 @@ func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Car
 			return err
 		}
 		if hosted {
-			g.Hosted, g.isReachable = true, true
+			reg.Hosted, reg.isReachable = true, true
 			return nil
 		}
 	}
 	if err := r.checkEndpoint(c.Endpoint); err != nil {
 		return err
 	}
-	g.AwaitsProbe = g.Visibility == lifecycle.Public && !g.isReachable
-	if g.AwaitsProbe && !r.AllowRemote {
+	reg.AwaitsProbe = reg.Visibility == lifecycle.Public && !reg.isReachable
+	if reg.AwaitsProbe && !r.AllowRemote {
 		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host does not list vacants on other hosts", quoteTruncated(c.Endpoint))
 	}
 	return nil

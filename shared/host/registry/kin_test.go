@@ -466,8 +466,8 @@ func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 	}
 	home.docs.Store(0)
 	must(t, errorOf(r.Lineage(t.Context(), key(1).ID(), nil, registry.Descendants, registry.MaxDepth)))
-	if got := home.docs.Load(); got > registry.MaxLineage+1 {
-		t.Errorf("Lineage() read %d documents, want at most %d", got, registry.MaxLineage+1)
+	if got := home.docs.Load(); got > registry.MaxLineageIDs+1 {
+		t.Errorf("Lineage() read %d documents, want at most %d", got, registry.MaxLineageIDs+1)
 	}
 }
 
@@ -499,9 +499,9 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 			t.Errorf("Lineage(%s) of a circle of three = %d, %v, want the other two", d, len(got), err)
 		}
 	}
-	// Edges to vacants that are not registered: at most MaxLineage of them are
+	// Edges to vacants that are not registered: at most MaxLineageIDs of them are
 	// read, and none is shown.
-	for i := range registry.MaxLineage + 100 {
+	for i := range registry.MaxLineageIDs + 100 {
 		child := identity.ID{byte(i >> 8), byte(i), 9}
 		must(t, inner.Commit(t.Context(), store.Put{Key: registry.ChildEdgeKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}

@@ -18,9 +18,9 @@ const (
 )
 
 const (
-	MaxDepth     = 32 // steps from child to parent
-	MaxLineage   = 250
-	maxReadBytes = 256 << 10
+	MaxDepth      = 32 // steps from child to parent
+	MaxLineageIDs = 250
+	maxReadBytes  = 256 << 10
 )
 
 // readBudget limits the reads of a lineage, because strangers may request lineages and can create
@@ -37,20 +37,22 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	var relativesOf func(context.Context, *Registration, int) ([]identity.ID, error)
 	switch d {
 	case Ancestors:
-		relativesOf = func(_ context.Context, g *Registration, _ int) ([]identity.ID, error) { return g.provenParents(), nil }
+		relativesOf = func(_ context.Context, reg *Registration, _ int) ([]identity.ID, error) {
+			return reg.provenParents(), nil
+		}
 	case Descendants:
 		relativesOf = r.readChildIDs
 	default:
 		return nil, schemaError("direction", "ancestors or descendants", quoteTruncated(string(d)))
 	}
-	g, err := r.View(ctx, id, caller)
+	reg, err := r.View(ctx, id, caller)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
-	budget, v := readBudget{MaxLineage, maxReadBytes}, r.newViewer(caller)
-	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
+	budget, v := readBudget{MaxLineageIDs, maxReadBytes}, r.newViewer(caller)
+	for level := []Registration{reg}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
 			relatives, err := relativesOf(ctx, &level[i], budget.ids-len(ids))
@@ -74,11 +76,11 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 			for i := range level {
 				parents[level[i].ID] = true
 			}
-			found = slices.DeleteFunc(found, func(g Registration) bool {
-				if g.ParentProven && parents[*g.Parent] {
+			found = slices.DeleteFunc(found, func(reg Registration) bool {
+				if reg.ParentProven && parents[*reg.Parent] {
 					return false
 				}
-				delete(seen, g.ID) // its valid edge may be further down
+				delete(seen, reg.ID) // its valid edge may be further down
 				return true
 			})
 		}
@@ -105,17 +107,17 @@ func (r *Registry) loadVisible(ctx context.Context, ids []identity.ID, v *viewer
 			return nil, err
 		}
 		budget.ids -= len(batch)
-		for _, g := range candidates {
-			budget.bytes -= len(g.Card)
-			if g.FirstSeq == 0 {
+		for _, reg := range candidates {
+			budget.bytes -= len(reg.Card)
+			if reg.FirstSeq == 0 {
 				continue
 			}
-			isVisible, err := v.canSee(ctx, &g)
+			isVisible, err := v.canSee(ctx, &reg)
 			if err != nil {
 				return nil, err
 			}
 			if isVisible {
-				out = append(out, g)
+				out = append(out, reg)
 			}
 		}
 		if budget.bytes <= 0 {
@@ -126,10 +128,10 @@ func (r *Registry) loadVisible(ctx context.Context, ids []identity.ID, v *viewer
 	return out, nil
 }
 
-func (r *Registry) readChildIDs(ctx context.Context, g *Registration, limit int) ([]identity.ID, error) {
+func (r *Registry) readChildIDs(ctx context.Context, reg *Registration, limit int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < limit; {
-		page, nextCursor, err := r.ListChildIDs(ctx, g.ID, cursor, min(limit-len(ids), store.MaxPage))
+		page, nextCursor, err := r.ListChildIDs(ctx, reg.ID, cursor, min(limit-len(ids), store.MaxPage))
 		if err != nil {
 			return nil, err
 		}

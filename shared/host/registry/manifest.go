@@ -23,28 +23,28 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 	if err := checkSignedListing(&l); err != nil {
 		return Registration{}, err
 	}
-	return r.editRegistration(ctx, l.VacantID, func(g *Registration) (bool, error) {
-		oldVersion := g.listingVersion
-		if err := g.applyListing(l); err != nil {
+	return r.editRegistration(ctx, l.VacantID, func(reg *Registration) (bool, error) {
+		oldVersion := reg.listingVersion
+		if err := reg.applyListing(l); err != nil {
 			return false, err
 		}
-		return g.listingVersion != oldVersion, nil
+		return reg.listingVersion != oldVersion, nil
 	})
 }
 
 // SetListing stores a listing that the host's operator has set. Its version and signature are
 // ignored.
 func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
-	return r.editRegistration(ctx, id, func(g *Registration) (bool, error) {
-		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
+	return r.editRegistration(ctx, id, func(reg *Registration) (bool, error) {
+		l.VacantID, l.Version, l.Signature = id, max(reg.listingVersion, 1), nil
 		if err := checkListing(&l); err != nil {
 			return false, err
 		}
-		if g.ListingSource == SourceOperator && g.Listing.Equal(&l) {
+		if reg.ListingSource == SourceOperator && reg.Listing.Equal(&l) {
 			return false, nil
 		}
-		g.Listing, g.ListingSource = &l, SourceOperator
-		g.mayReuseSlug = func(context.Context, identity.ID) (bool, error) { return true, nil }
+		reg.Listing, reg.ListingSource = &l, SourceOperator
+		reg.mayReuseSlug = func(context.Context, identity.ID) (bool, error) { return true, nil }
 		return true, nil
 	})
 }
@@ -86,13 +86,13 @@ func checkListing(l *listing.Listing) error {
 }
 
 func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
-	g, err := r.loadRegistration(ctx, id)
-	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked || g.Reputation != nil && *g.Reputation == s {
+	reg, err := r.loadRegistration(ctx, id)
+	if err != nil || reg.FirstSeq == 0 || reg.Status == StatusRevoked || reg.Reputation != nil && *reg.Reputation == s {
 		return err
 	}
-	g.Reputation = &s
-	g.recordChange(r.now())
-	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	reg.Reputation = &s
+	reg.recordChange(r.now())
+	writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 	tx.AddWrites(writes...)
 	return err
 }
@@ -100,25 +100,25 @@ func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.
 // editRegistration changes a registration without an event. It writes only if fn returns true, and
 // calls fn again after a conflict.
 func (r *Registry) editRegistration(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
-	var g Registration
+	var reg Registration
 	isWritten := false
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		isWritten = false // a previous try may have set it
-		g, err = r.loadRegistration(ctx, id)
+		reg, err = r.loadRegistration(ctx, id)
 		switch {
 		case err != nil:
 			return err
-		case g.FirstSeq == 0:
+		case reg.FirstSeq == 0:
 			return notRegisteredError(id)
-		case g.Status == StatusRevoked:
+		case reg.Status == StatusRevoked:
 			return revokedError(id)
 		}
-		isChanged, err := fn(&g)
+		isChanged, err := fn(&reg)
 		if err != nil || !isChanged {
 			return err
 		}
-		g.recordChange(r.now())
-		writes, err := r.registrationWrites(ctx, &g, tx.ID)
+		reg.recordChange(r.now())
+		writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 		tx.AddWrites(writes...)
 		isWritten = true
 		return err
@@ -127,9 +127,9 @@ func (r *Registry) editRegistration(ctx context.Context, id identity.ID, fn func
 		return Registration{}, WrapStoreError(err)
 	}
 	if isWritten {
-		g.DocVersion++
+		reg.DocVersion++
 	}
-	return g, nil
+	return reg, nil
 }
 
 func (g *Registration) recordChange(now time.Time) {
@@ -176,21 +176,21 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 			return false, revokedError(id)
 		}
 	}
-	g, err := r.loadRegistration(ctx, m.ChildID)
+	reg, err := r.loadRegistration(ctx, m.ChildID)
 	if err != nil {
 		return false, err
 	}
 	parent := m.ParentID
-	g.Parent, g.ParentProven, g.Closed = &parent, true, m.ClosedByDefault
-	if g.Closed && g.FirstSeq > 0 {
-		g.Visibility = lifecycle.Hidden
+	reg.Parent, reg.ParentProven, reg.Closed = &parent, true, m.ClosedByDefault
+	if reg.Closed && reg.FirstSeq > 0 {
+		reg.Visibility = lifecycle.Hidden
 	}
-	if g.FirstSeq > 0 {
-		g.recordChange(r.now())
+	if reg.FirstSeq > 0 {
+		reg.recordChange(r.now())
 	}
 	// The registration is written even if it did not exist, so that a concurrent first publication
 	// conflicts with this manifest.
-	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 	if err != nil {
 		return false, err
 	}
@@ -205,11 +205,11 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 // AddConflictWrite adds a write to tx that changes no data but conflicts with a concurrent manifest
 // or publication of id.
 func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identity.ID) error {
-	g, err := r.loadRegistration(ctx, id)
+	reg, err := r.loadRegistration(ctx, id)
 	if err != nil {
 		return err
 	}
-	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 	tx.AddWrites(writes...)
 	return err
 }

@@ -38,23 +38,23 @@ func (r *Registry) decisionWrites(ctx context.Context, writeID store.WriteID, d 
 		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.encode()},
 		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), WriteID: writeID, Data: l.encode()},
 	}
-	g := d.registration
-	if d.mustWrite {
-		g.LastSeq, g.ActorSeq = l.Seq, l.ActorSeq
-		g.FirstSeq = cmp.Or(g.FirstSeq, l.Seq)
-		regWrites, err := r.registrationWrites(ctx, &g, writeID)
+	reg := d.registration
+	if d.writesRegistration {
+		reg.LastSeq, reg.ActorSeq = l.Seq, l.ActorSeq
+		reg.FirstSeq = cmp.Or(reg.FirstSeq, l.Seq)
+		regWrites, err := r.registrationWrites(ctx, &reg, writeID)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
 		writes = append(writes, regWrites...)
 	}
-	if d.event.Type == event.Register && g.needsProbe() {
-		w := pendingProbe{id: g.ID, seq: l.Seq}
-		data, err := PendingProbeDocs.Encode(w)
+	if d.event.Type == event.Register && reg.needsProbe() {
+		probe := pendingProbe{id: reg.ID, seq: l.Seq}
+		data, err := PendingProbeDocs.Encode(probe)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		writes = append(writes, store.Put{Key: w.key(r.now()), WriteID: writeID, Data: data})
+		writes = append(writes, store.Put{Key: probe.key(r.now()), WriteID: writeID, Data: data})
 	}
 	if d.event.Type == typeRevoke {
 		put, err := revocationPut(&l, writeID)
@@ -71,7 +71,7 @@ func (r *Registry) decisionWrites(ctx context.Context, writeID store.WriteID, d 
 		}
 		writes = append(writes, put, store.Put{Key: doc.Key, IfVersion: doc.Version, WriteID: writeID, Data: data})
 	}
-	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, AwaitsProbe: g.needsProbe()}, nil
+	return writes, Receipt{ID: l.Actor, Visibility: reg.Visibility, Seq: l.Seq, CardHash: reg.CardHash, AwaitsProbe: reg.needsProbe()}, nil
 }
 
 // commit acquires the turn and writes d. It retries only if another writer took the position in the

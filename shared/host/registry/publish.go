@@ -87,26 +87,26 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 }
 
 func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
-	g, err := r.loadRegistration(ctx, id)
-	if err != nil || g.FirstSeq == 0 || !g.Hosted || g.Name == name {
+	reg, err := r.loadRegistration(ctx, id)
+	if err != nil || reg.FirstSeq == 0 || !reg.Hosted || reg.Name == name {
 		return err
 	}
-	g.Name = name
-	g.recordChange(r.now())
-	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	reg.Name = name
+	reg.recordChange(r.now())
+	writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 	tx.AddWrites(writes...)
 	return err
 }
 
 func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {
-	g, err := r.loadRegistration(ctx, id)
-	if err != nil || g.FirstSeq == 0 || g.State == state {
+	reg, err := r.loadRegistration(ctx, id)
+	if err != nil || reg.FirstSeq == 0 || reg.State == state {
 		return err
 	}
 	now := r.now()
-	g.State, g.StateSince = state, now
-	g.recordChange(now)
-	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	reg.State, reg.StateSince = state, now
+	reg.recordChange(now)
+	writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 	tx.AddWrites(writes...)
 	return err
 }

@@ -103,13 +103,13 @@ func (r *Registry) probePending(ctx context.Context, d store.Doc, probe Endpoint
 	if err != nil {
 		return false, false, err
 	}
-	g, err := r.loadRegistration(ctx, pending.id)
+	reg, err := r.loadRegistration(ctx, pending.id)
 	if err != nil {
 		return false, false, err
 	}
 	endpoint, hasAnswered := "", false
-	if g.needsProbe() {
-		endpoint = parseEndpoint(g.Card)
+	if reg.needsProbe() {
+		endpoint = parseEndpoint(reg.Card)
 		if hasAnswered, err = r.probeEndpoint(ctx, probe, endpoint); err != nil {
 			return false, false, err
 		}
@@ -120,18 +120,18 @@ func (r *Registry) probePending(ctx context.Context, d store.Doc, probe Endpoint
 		if err != nil || entry.Version == 0 {
 			return err // another process was faster
 		}
-		g, err := r.loadRegistration(ctx, pending.id)
+		reg, err := r.loadRegistration(ctx, pending.id)
 		if err != nil {
 			return err
 		}
 		tx.Delete(d.Key)
 		switch {
-		case !g.needsProbe(), parseEndpoint(g.Card) != endpoint:
+		case !reg.needsProbe(), parseEndpoint(reg.Card) != endpoint:
 			return nil // a later publication has its own entry
 		case hasAnswered:
-			g.AwaitsProbe, g.isReachable, isListed = false, true, true
-			g.recordChange(r.now())
-			writes, err := r.registrationWrites(ctx, &g, tx.ID)
+			reg.AwaitsProbe, reg.isReachable, isListed = false, true, true
+			reg.recordChange(r.now())
+			writes, err := r.registrationWrites(ctx, &reg, tx.ID)
 			tx.AddWrites(writes...)
 			return err
 		}

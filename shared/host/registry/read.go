@@ -18,11 +18,11 @@ func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFo
 // Get returns id's registration without a visibility check. It returns false if id is not
 // registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
-	g, err := r.loadRegistration(ctx, id)
+	reg, err := r.loadRegistration(ctx, id)
 	if err != nil {
 		return Registration{}, false, WrapStoreError(err)
 	}
-	return g, g.FirstSeq > 0, nil
+	return reg, reg.FirstSeq > 0, nil
 }
 
 // GetMany returns the registrations of up to store.MaxPage ids in the same order, without a
@@ -55,20 +55,20 @@ func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registrati
 // View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
 // is anonymous. The error for a hidden closed child is the same as for an unregistered id.
 func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID) (Registration, error) {
-	g, ok, err := r.Get(ctx, id)
+	reg, ok, err := r.Get(ctx, id)
 	if err != nil {
 		return Registration{}, err
 	}
 	if !ok {
 		return Registration{}, notRegisteredError(id)
 	}
-	isVisible, err := r.newViewer(caller).canSee(ctx, &g)
+	isVisible, err := r.newViewer(caller).canSee(ctx, &reg)
 	switch {
 	case err != nil:
 		return Registration{}, err
 	case isVisible:
-		return g, nil
-	case g.Closed:
+		return reg, nil
+	case reg.Closed:
 		return Registration{}, notRegisteredError(id)
 	case caller == nil:
 		return Registration{}, problem.New(problem.Forbidden, "vacant %s is NONE-visibility; caller required", id)
@@ -79,11 +79,11 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 // Events returns up to limit of actor's events whose seq is greater than after. It returns no
 // events if actor is unknown or hidden from caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]LoggedEvent, error) {
-	g, err := r.loadRegistration(ctx, actor)
+	reg, err := r.loadRegistration(ctx, actor)
 	if err != nil {
 		return nil, WrapStoreError(err)
 	}
-	if isVisible, err := r.newViewer(caller).canSee(ctx, &g); err != nil || !isVisible {
+	if isVisible, err := r.newViewer(caller).canSee(ctx, &reg); err != nil || !isVisible {
 		return nil, err
 	}
 	firstPosition, err := r.findFirstAfter(ctx, actor, after)
@@ -157,11 +157,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 	if err != nil {
 		return LoggedEvent{}, err
 	}
-	g, err := r.loadRegistration(ctx, leaf.Actor)
+	reg, err := r.loadRegistration(ctx, leaf.Actor)
 	if err != nil {
 		return LoggedEvent{}, WrapStoreError(err)
 	}
-	isVisible, err := r.newViewer(caller).canSee(ctx, &g)
+	isVisible, err := r.newViewer(caller).canSee(ctx, &reg)
 	if err != nil {
 		return LoggedEvent{}, err
 	}
@@ -198,11 +198,11 @@ func (r *Registry) Changes(ctx context.Context, since string, limit int, cursor 
 		if err != nil || !RegistrationDocs.Matches(d.Key) {
 			return nil, "", problem.New(problem.Damaged, "the feed of registrations contains %s, which is not a registration", quoteTruncated(d.Key.String()))
 		}
-		g, err := RegistrationDocs.Parse(d)
+		reg, err := RegistrationDocs.Parse(d)
 		if err != nil {
-			g = Registration{ID: id, Visibility: lifecycle.Hidden, SignedVisibility: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
+			reg = Registration{ID: id, Visibility: lifecycle.Hidden, SignedVisibility: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
 		}
-		registrations = append(registrations, g)
+		registrations = append(registrations, reg)
 	}
 	return registrations, next, nil
 }

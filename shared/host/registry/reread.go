@@ -27,9 +27,9 @@ func (r *Registry) Reread(ctx context.Context, id identity.ID, last *CachedRegis
 	if last != nil && last.Registration.ID == id && last.Registration.DocVersion == d.Version && bytes.Equal(last.data, d.Data) {
 		return last, nil
 	}
-	g, err := RegistrationDocs.Parse(d)
+	reg, err := RegistrationDocs.Parse(d)
 	if err != nil {
 		return nil, WrapStoreError(err)
 	}
-	return &CachedRegistration{Registration: g, Registered: g.FirstSeq > 0, data: d.Data}, nil
+	return &CachedRegistration{Registration: reg, Registered: reg.FirstSeq > 0, data: d.Data}, nil
 }

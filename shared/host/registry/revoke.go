@@ -50,16 +50,16 @@ func (r *Registry) decideRevocation(ctx context.Context, v *Revocation) (*decisi
 	if err != nil || replay != nil {
 		return &decision{event: e, replay: replay, registration: a.registration}, err
 	}
-	g := a.registration
+	reg := a.registration
 	if a.isRegistered() {
 		now := r.now()
-		g.Status = StatusRevoked
-		if g.Hosted && !g.State.IsRetired() {
-			g.State, g.StateSince = lifecycle.Sunk, now
+		reg.Status = StatusRevoked
+		if reg.Hosted && !reg.State.IsRetired() {
+			reg.State, reg.StateSince = lifecycle.Sunk, now
 		}
-		g.recordChange(now)
+		reg.recordChange(now)
 	}
-	return &decision{event: e, registration: g, mustWrite: a.isRegistered()}, nil
+	return &decision{event: e, registration: reg, writesRegistration: a.isRegistered()}, nil
 }
 
 func (v *Revocation) event() (event.Event, bool) {

@@ -23,9 +23,9 @@ const (
 	filterSize  = 3584 // bytes
 	bitsPerID   = 5
 
-	listHeaderSize = 2 // format, then listOfPrefixes or listAsFilter
-	listOfPrefixes = 0
-	listAsFilter   = 1
+	listHeaderSize = 2 // format, then prefixListKind or filterKind
+	prefixListKind = 0
+	filterKind     = 1
 )
 
 type RevokedList []byte
@@ -36,7 +36,7 @@ func (l RevokedList) MayContain(id identity.ID) bool {
 		return false
 	}
 	body := l[listHeaderSize:]
-	if l[1] == listAsFilter {
+	if l[1] == filterKind {
 		for _, bit := range bitPositions(id[:prefixSize]) {
 			if body[bit/8]&(1<<(bit%8)) == 0 {
 				return false
@@ -55,7 +55,7 @@ func (l RevokedList) MayContain(id identity.ID) bool {
 func decodeRevokedList(d store.Doc) (RevokedList, error) {
 	if len(d.Data) >= listHeaderSize && d.Data[0] == format {
 		size := len(d.Data) - listHeaderSize
-		if kind := d.Data[1]; kind == listOfPrefixes && size%prefixSize == 0 || kind == listAsFilter && size == filterSize {
+		if kind := d.Data[1]; kind == prefixListKind && size%prefixSize == 0 || kind == filterKind && size == filterSize {
 			return d.Data, nil
 		}
 	}
@@ -95,16 +95,16 @@ func (r *Registry) AreRevoked(ctx context.Context, ids ...identity.ID) ([]bool, 
 
 func (l RevokedList) withID(id identity.ID) RevokedList {
 	if l == nil {
-		l = RevokedList{format, listOfPrefixes}
+		l = RevokedList{format, prefixListKind}
 	}
 	body := l[listHeaderSize:]
-	if l[1] == listOfPrefixes && len(body) < maxPrefixes*prefixSize {
+	if l[1] == prefixListKind && len(body) < maxPrefixes*prefixSize {
 		return append(slices.Clip(l), id[:prefixSize]...)
 	}
 	filterList := make(RevokedList, listHeaderSize+filterSize)
-	filterList[0], filterList[1] = format, listAsFilter
+	filterList[0], filterList[1] = format, filterKind
 	filter := filterList[listHeaderSize:]
-	if l[1] == listAsFilter {
+	if l[1] == filterKind {
 		copy(filter, body)
 	} else {
 		for prefix := range slices.Chunk(body, prefixSize) {

@@ -104,7 +104,7 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	var probed []string
 	r := open(memory.New(), newClock())
 	child, grown := key(2), key(3)
-	// An endpoint that waits belongs to a child that is closed before the probe.
+	// An endpoint to probe belongs to a child that is closed before the probe.
 	must(t, errorOf(r.Publish(t.Context(), publication(t, grown, draft{}))))
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), grown, true)))
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, true)))

@@ -11,21 +11,21 @@ import (
 
 // registrationWrites returns the writes of a registration, including the count of listed vacants
 // and the claim of the slug. The error is Conflict if another vacant has the slug.
-func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writeID store.WriteID) ([]store.Write, error) {
-	put, err := g.newPut(writeID)
+func (r *Registry) registrationWrites(ctx context.Context, reg *Registration, writeID store.WriteID) ([]store.Write, error) {
+	put, err := reg.newPut(writeID)
 	if err != nil {
 		return nil, err
 	}
 	writes := []store.Write{put}
-	if listed := g.IsListed(); listed != g.wasListed {
+	if listed := reg.IsListed(); listed != reg.wasListed {
 		delta := int64(1)
 		if !listed {
 			delta = -1
 		}
-		writes = append(writes, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
+		writes = append(writes, store.Add{Key: ListedCountKey(), Delta: delta, Max: math.MaxInt64})
 	}
-	slug := g.slug()
-	if slug == "" || slug == g.storedSlug {
+	slug := reg.slug()
+	if slug == "" || slug == reg.storedSlug {
 		return writes, nil
 	}
 	// The claim of the old slug remains, so that other tenants cannot use the slug. The claim of
@@ -33,28 +33,28 @@ func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writ
 	// takes the slug back between the two reads would lose the slug.
 	holderID, d, err := r.findSlugClaim(ctx, slug)
 	if err == nil {
-		err = r.checkSlug(ctx, g, slug, holderID)
+		err = r.checkSlug(ctx, reg, slug, holderID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return append(writes, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: []byte(g.ID.String())}), nil
+	return append(writes, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: []byte(reg.ID.String())}), nil
 }
 
-func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, holderID identity.ID) error {
+func (r *Registry) checkSlug(ctx context.Context, reg *Registration, slug string, holderID identity.ID) error {
 	if slug[0] == '-' {
 		return problem.Invalid("slug", "a slug that does not begin with -, for example shop", slug)
 	}
-	if holderID.IsZero() || holderID == g.ID {
+	if holderID.IsZero() || holderID == reg.ID {
 		return nil
 	}
 	holder, err := r.loadRegistration(ctx, holderID)
 	if err != nil {
 		return err
 	}
-	mayUse := holder.HasReleasedSlug(slug) && g.mayReuseSlug != nil
+	mayUse := holder.HasReleasedSlug(slug) && reg.mayReuseSlug != nil
 	if mayUse {
-		mayUse, err = g.mayReuseSlug(ctx, holderID)
+		mayUse, err = reg.mayReuseSlug(ctx, holderID)
 	}
 	if err == nil && !mayUse {
 		err = problem.New(problem.Conflict, "the slug %s is in use by another vacant; choose another", slug)
@@ -73,24 +73,24 @@ func (r *Registry) findSlugClaim(ctx context.Context, slug string) (id identity.
 	return id, d, err
 }
 
-func (r *Registry) FindVenue(ctx context.Context, slug string) (g Registration, ok bool, err error) {
+func (r *Registry) FindBySlug(ctx context.Context, slug string) (reg Registration, ok bool, err error) {
 	id, _, err := r.findSlugClaim(ctx, slug)
 	if err != nil || id.IsZero() {
-		return g, false, WrapStoreError(err)
+		return reg, false, WrapStoreError(err)
 	}
-	g, ok, err = r.Get(ctx, id)
-	return g, ok && g.slug() == slug, err
+	reg, ok, err = r.Get(ctx, id)
+	return reg, ok && reg.slug() == slug, err
 }
 
-func (r *Registry) VenueCount(ctx context.Context) (int64, error) {
-	n, _, err := VenueCountDocs.Get(ctx, r.Store, VenueCountKey())
+func (r *Registry) ListedCount(ctx context.Context) (int64, error) {
+	n, _, err := ListedCountDocs.Get(ctx, r.Store, ListedCountKey())
 	return n, WrapStoreError(err)
 }
 
-// UpgradeVenueCount stores the number of listed vacants if an earlier version of the program did
+// UpgradeListedCount stores the number of listed vacants if an earlier version of the program did
 // not.
-func UpgradeVenueCount(ctx context.Context, u store.Updater) error {
-	if d, err := u.Store.Doc(ctx, VenueCountKey()); err != nil || d.Version > 0 {
+func UpgradeListedCount(ctx context.Context, u store.Updater) error {
+	if d, err := u.Store.Doc(ctx, ListedCountKey()); err != nil || d.Version > 0 {
 		return err
 	}
 	count := int64(0)
@@ -98,14 +98,14 @@ func UpgradeVenueCount(ctx context.Context, u store.Updater) error {
 		if err != nil {
 			return err
 		}
-		if g, err := RegistrationDocs.Parse(d); err == nil && g.IsListed() {
+		if reg, err := RegistrationDocs.Parse(d); err == nil && reg.IsListed() {
 			count++
 		}
 	}
 	return u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, VenueCountKey())
+		d, err := tx.Doc(ctx, ListedCountKey())
 		if err == nil && d.Version == 0 {
-			VenueCountDocs.Put(tx, d, count)
+			ListedCountDocs.Put(tx, d, count)
 		}
 		return err
 	})

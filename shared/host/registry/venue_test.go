@@ -18,7 +18,7 @@ import (
 
 func wantVenues(t *testing.T, r *registry.Registry, what string, want int64) {
 	t.Helper()
-	if n, err := r.VenueCount(t.Context()); err != nil || n != want {
+	if n, err := r.ListedCount(t.Context()); err != nil || n != want {
 		t.Errorf("VenueCount() after %s = %d, %v, want %d", what, n, err, want)
 	}
 }
@@ -58,7 +58,7 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 	}
 	holds := func(slug string, want *identity.ID) {
 		t.Helper()
-		g, ok, err := r.FindVenue(t.Context(), slug)
+		g, ok, err := r.FindBySlug(t.Context(), slug)
 		if err != nil || ok != (want != nil) || ok && g.ID != *want {
 			t.Errorf("FindVenue(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
 		}
@@ -124,7 +124,7 @@ func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 	if _, err := r.PutListing(t.Context(), l); err != nil {
 		t.Error(err)
 	}
-	if g, ok, err := r.FindVenue(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
+	if g, ok, err := r.FindBySlug(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
 		t.Errorf("FindVenue() = %v, %t, %v", g.ID, ok, err)
 	}
 }

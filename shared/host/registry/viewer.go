@@ -16,11 +16,11 @@ type viewer struct {
 func (r *Registry) newViewer(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
 // canSee works like IsVisibleTo, but lets the siblings of a closed child see the child.
-func (v *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
-	if g.IsVisibleTo(v.id) {
+func (v *viewer) canSee(ctx context.Context, reg *Registration) (bool, error) {
+	if reg.IsVisibleTo(v.id) {
 		return true, nil
 	}
-	if v.id == nil || !g.Closed {
+	if v.id == nil || !reg.Closed {
 		return false, nil
 	}
 	if !v.isParentLoaded {
@@ -32,5 +32,5 @@ func (v *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
 			v.parent = &m.Manifest.ParentID
 		}
 	}
-	return v.parent != nil && *v.parent == *g.Parent, nil
+	return v.parent != nil && *v.parent == *reg.Parent, nil
 }

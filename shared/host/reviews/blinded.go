@@ -24,8 +24,8 @@ const (
 var ErrCommitmentUsed = errors.New("commitment_already_spent")
 
 type BlindedResult struct {
-	Waiting int
-	Counted int
+	Waiting   int
+	Submitted int
 }
 
 // SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer.
@@ -60,7 +60,7 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 		// This write makes concurrent reviews by the reviewer conflict, so that the reviewer cannot
 		// exceed MaxPerPair.
 		putReviewTimes(tx, recentDoc.Key, times, now)
-		_, countByReviewer, err := s.listWaiting(ctx, target)
+		_, countByReviewer, err := s.listWaitingShuffled(ctx, target)
 		switch {
 		case err != nil:
 			return err
@@ -73,10 +73,10 @@ func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out Blin
 	if err != nil {
 		return out, err
 	}
-	return s.countIfEnoughReviewers(ctx, target)
+	return s.submitIfEnoughReviewers(ctx, target)
 }
 
-func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, countByReviewer map[identity.ID]int, err error) {
+func (s *Service) listWaitingShuffled(ctx context.Context, target identity.ID) (docs []store.Doc, countByReviewer map[identity.ID]int, err error) {
 	countByReviewer = map[identity.ID]int{}
 	for d, err := range store.Documents(ctx, s.Store, BlindedDocs.Range(target.String())) {
 		if err != nil {
@@ -99,10 +99,10 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 	return docs, countByReviewer, nil
 }
 
-// countIfEnoughReviewers submits all waiting reviews before it deletes them. If the process dies in
+// submitIfEnoughReviewers submits all waiting reviews before it deletes them. If the process dies in
 // between, the next blinded review of the target repeats the work, but stores no review twice.
-func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
-	docs, countByReviewer, err := s.listWaiting(ctx, target)
+func (s *Service) submitIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
+	docs, countByReviewer, err := s.listWaitingShuffled(ctx, target)
 	if err != nil || len(countByReviewer) < MinReviewers {
 		return BlindedResult{Waiting: len(docs)}, err
 	}
@@ -117,7 +117,7 @@ func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID
 			return out, err
 		}
 		if err == nil { // a review that Submit would now refuse is dropped
-			out.Counted++
+			out.Submitted++
 		}
 	}
 	for chunk := range slices.Chunk(docs, store.MaxWrites) {

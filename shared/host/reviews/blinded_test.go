@@ -43,7 +43,7 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 	for i, of := range []int{0, 0, 1} {
 		b := f.blind(f.call(keys[of], shop), 1)
 		out, err := f.Reviews.SubmitBlinded(t.Context(), b)
-		if err != nil || out.Waiting != i+1 || out.Counted != 0 {
+		if err != nil || out.Waiting != i+1 || out.Submitted != 0 {
 			t.Fatalf("Blind() = %+v, %v, want %d that wait", out, err, i+1)
 		}
 		if _, err := f.Reviews.SubmitBlinded(t.Context(), b); !errors.Is(err, reviews.ErrCommitmentUsed) {
@@ -65,7 +65,7 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 		t.Errorf("Submit() without its reveal = %v, want %v", err, problem.BadSignature)
 	}
 	out, err := f.Reviews.SubmitBlinded(t.Context(), b)
-	if err != nil || out.Waiting != 0 || out.Counted != 4 {
+	if err != nil || out.Waiting != 0 || out.Submitted != 4 {
 		t.Fatalf("Blind() = %+v, %v, want 4 that are counted", out, err)
 	}
 	rows := f.rows(shop)

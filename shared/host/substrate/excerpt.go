@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-const MaxExcerpt = 500
+const MaxExcerptBytes = 500
 
 type HeadReader struct {
 	io.Reader
@@ -16,7 +16,7 @@ type HeadReader struct {
 
 func (b *HeadReader) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	b.Head = append(b.Head, p[:min(n, 2*MaxExcerpt-len(b.Head))]...)
+	b.Head = append(b.Head, p[:min(n, 2*MaxExcerptBytes-len(b.Head))]...)
 	return n, err
 }
 
@@ -46,15 +46,15 @@ func Truncate(text string, maxBytes int) string {
 // Excerpt returns the start of a text without anything that looks like a secret.
 func Excerpt(body []byte) string {
 	// If Excerpt truncated first, a secret that crosses the limit would not be recognized.
-	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
+	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerptBytes)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
-	return Truncate(replaceSecrets(s), MaxExcerpt)
+	return Truncate(replaceSecrets(s), MaxExcerptBytes)
 }
 
 func Redact(text string, maxBytes int) string {
-	s := replaceSecrets(Truncate(text, maxBytes+MaxExcerpt))
-	if len(text) > maxBytes+MaxExcerpt { // the end may be an incomplete secret
-		s = s[:max(len(s)-MaxExcerpt, 0)]
+	s := replaceSecrets(Truncate(text, maxBytes+MaxExcerptBytes))
+	if len(text) > maxBytes+MaxExcerptBytes { // the end may be an incomplete secret
+		s = s[:max(len(s)-MaxExcerptBytes, 0)]
 	}
 	return Truncate(s, maxBytes)
 }

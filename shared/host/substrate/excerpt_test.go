@@ -41,7 +41,7 @@ func TestAnExcerptShowsWhatIsWrongAndNoSecret(t *testing.T) {
 			t.Errorf("Excerpt(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := substrate.Excerpt([]byte(strings.Repeat("\u00fc ", 5000))); len(got) > substrate.MaxExcerpt || !utf8.ValidString(got) {
+	if got := substrate.Excerpt([]byte(strings.Repeat("\u00fc ", 5000))); len(got) > substrate.MaxExcerptBytes || !utf8.ValidString(got) {
 		t.Errorf("Excerpt() of much = %d bytes", len(got))
 	}
 }
@@ -50,7 +50,7 @@ func FuzzExcerpt(f *testing.F) {
 	f.Add([]byte("token: abc"), "abcdefgh")
 	f.Add([]byte("x"), "0123")
 	f.Fuzz(func(t *testing.T, before []byte, secret string) {
-		if got := substrate.Excerpt(before); len(got) > substrate.MaxExcerpt || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r") {
+		if got := substrate.Excerpt(before); len(got) > substrate.MaxExcerptBytes || !utf8.ValidString(got) || strings.ContainsAny(got, "\n\r") {
 			t.Errorf("Excerpt(%q) = %q", before, got)
 		}
 		for _, r := range secret {

@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-const MaxName = 128
+const MaxNameBytes = 128
 
 const allowedCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
@@ -22,8 +22,8 @@ func CheckNew(name string) error {
 
 // Check accepts the empty name.
 func Check(name string) error {
-	if len(name) > MaxName || strings.Trim(name, allowedCharacters) != "" {
-		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxName), fmt.Sprintf("%.80q", name))
+	if len(name) > MaxNameBytes || strings.Trim(name, allowedCharacters) != "" {
+		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxNameBytes), fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }

@@ -286,7 +286,7 @@ func (r *runState) upgradeNames(ctx context.Context) error {
 }
 
 func (r *runState) upgradeVenueCount(ctx context.Context) error {
-	return registry.UpgradeVenueCount(ctx, r.updater())
+	return registry.UpgradeListedCount(ctx, r.updater())
 }
 
 func (r *runState) upgradeTasks(ctx context.Context) error {
@@ -309,7 +309,7 @@ func (r *runState) upgradeTasks(ctx context.Context) error {
 				return err
 			}
 			// Programs of the current record format also stored tasks under their current owner.
-			if hasEarlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !hasEarlier {
+			if hasEarlier, err := vacants.HasOldRecordFormat(ctx, r.Store, id); err != nil || !hasEarlier {
 				return err
 			}
 			for _, a := range accounts {

@@ -171,7 +171,7 @@ func (h *host) age(format int) {
 		case vacants.NamelessTombstoneDocs.Matches(k):
 			d.Index = store.Key{}
 			h.write(d)
-		case vacants.NameOwnerDocs.Matches(k), k == registry.VenueCountKey(), quota.UsageDocs.Matches(k):
+		case vacants.NameOwnerDocs.Matches(k), k == registry.ListedCountKey(), quota.UsageDocs.Matches(k):
 			h.write(store.Doc{Key: k})
 		case k == vacants.HostIdentityKey():
 			d.Data = h.sealAs(d, sealed.Host, sealed.Vacant)

@@ -21,8 +21,8 @@ var (
 		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Owner: store.OwnedByAccount, Verify: store.VerifyWithRows},
 		Codec: hourCodec,
 	}
-	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant.
-	OwnedDocs = store.DocKind[Hour]{
+	// EarnedDocs contains the earnings of a tenant's vacants per hour and vacant.
+	EarnedDocs = store.DocKind[Hour]{
 		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
 		Codec: hourCodec,
 	}
@@ -89,14 +89,14 @@ func spentKey(account string, spentAt time.Time) store.Key {
 
 func kindOfKey(k store.Key) *store.DocKind[Hour] {
 	switch {
-	case isOwnedKey(k):
-		return &OwnedDocs
+	case isEarnedKey(k):
+		return &EarnedDocs
 	case strings.HasPrefix(k.Partition, subjectPartition):
 		return &SubjectDocs
 	}
 	return &PaidDocs
 }
 
-func isOwnedKey(k store.Key) bool { return OwnedDocs.HasPartition(k.Partition) }
+func isEarnedKey(k store.Key) bool { return EarnedDocs.HasPartition(k.Partition) }
 
 func isSpentKey(k store.Key) bool { return SpentDocs.HasPartition(k.Partition) }

@@ -215,7 +215,7 @@ func (m *Meter) commit(ctx context.Context, offsetDoc store.Doc, next string, to
 			return nil, err
 		}
 		writes = append(writes, w)
-		if isOwnedKey(k) && h.UnreportedAnswers > 0 && !hadUnreported {
+		if isEarnedKey(k) && h.UnreportedAnswers > 0 && !hadUnreported {
 			unreportedHours = append(unreportedHours, h)
 		}
 	}
@@ -357,7 +357,7 @@ func (m *Meter) callAdditions(ctx context.Context, pair call.Pair, q *call.Reque
 		return nil, decisionTime, err
 	}
 	hour := decisionTime.Truncate(time.Hour).UTC().Format(hourLayout)
-	additions = append(additions, addition{OwnedDocs.Key(owner, hour, pair.Vacant.String()), c})
+	additions = append(additions, addition{EarnedDocs.Key(owner, hour, pair.Vacant.String()), c})
 	if q.PaidBy == call.PaidByAccount {
 		account := hex.EncodeToString(q.Payer[:])
 		additions = append(additions, addition{PaidDocs.Key(account, hour, pair.Vacant.String(), pair.Caller.String()), c})

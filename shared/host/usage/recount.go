@@ -62,12 +62,12 @@ type recountState struct {
 
 func (c *recountState) readAccountDocuments(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
-	ranges := []store.Range{OwnedDocs.Range("")}
+	ranges := []store.Range{EarnedDocs.Range("")}
 	for a, err := range accounts.AllAccounts(ctx) {
 		if err != nil {
 			return err
 		}
-		ranges = append(ranges, PaidDocs.Range(a.ID), SubjectDocs.Range(a.ID), SpentDocs.Range(a.ID), OwnedDocs.Range(a.Tenant))
+		ranges = append(ranges, PaidDocs.Range(a.ID), SubjectDocs.Range(a.ID), SpentDocs.Range(a.ID), EarnedDocs.Range(a.Tenant))
 	}
 	for _, r := range ranges {
 		if err := c.readDocuments(ctx, r); err != nil {
@@ -150,7 +150,7 @@ func (c *recountState) countStream(ctx context.Context, v store.View, s store.St
 	case s.Kind() == store.KindResponse && len(ids) == 2:
 		owner, err := c.Meter.cachedTenant(ctx, ids[1])
 		if err == nil {
-			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
+			err = c.readDocuments(ctx, EarnedDocs.Range(owner))
 		}
 		if err != nil {
 			return err

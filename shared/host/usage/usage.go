@@ -92,9 +92,9 @@ func EachSubjectHour(ctx context.Context, s store.Lister, account string, from, 
 	return eachHour(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
-// EachOwnedHour calls fn with the hours of a tenant's vacants. An empty tenant means the operator.
-func EachOwnedHour(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
-	return eachHour(ctx, s, OwnedDocs, tenant, from, until, fn)
+// EachEarnedHour calls fn with the hours of a tenant's vacants. An empty tenant means the operator.
+func EachEarnedHour(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
+	return eachHour(ctx, s, EarnedDocs, tenant, from, until, fn)
 }
 
 // maxDayDocs suffices for 100 vacants that are called in every hour of a day.
@@ -105,7 +105,7 @@ const maxDayDocs = 2400
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
 	docCount, errTooMany := 0, errors.New("enough")
-	err = EachOwnedHour(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
+	err = EachEarnedHour(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
 		if docCount++; docCount > maxDayDocs {
 			return errTooMany
 		}

@@ -208,7 +208,7 @@ func (w *world) check() {
 		}
 	}
 	ctx := context.Background()
-	w.must(usage.EachOwnedHour(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
+	w.must(usage.EachEarnedHour(ctx, w.file, "acme", time.Time{}, time.Time{}, add("owned")))
 	for n := range byte(accounts) {
 		id := hex.EncodeToString(firstOf([32]byte{1 + n}))
 		w.must(usage.EachPaidHour(ctx, w.file, id, time.Time{}, time.Time{}, add(id)))
@@ -366,7 +366,7 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		want := tt.unreported * 3 / 2
 		check := func(when string) {
 			var owned, paid uint64
-			w.must(usage.EachOwnedHour(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.UnreportedAnswers; return nil }))
+			w.must(usage.EachEarnedHour(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.UnreportedAnswers; return nil }))
 			for n := range byte(accounts) {
 				id := hex.EncodeToString(firstOf([32]byte{1 + n}))
 				w.must(usage.EachPaidHour(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.UnreportedAnswers; return nil }))

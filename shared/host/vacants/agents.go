@@ -165,8 +165,8 @@ func (v *Directory) findForeignVacant(ctx context.Context, tenant string, self *
 }
 
 // FindAskable returns id's record. If the asking agent may not ask id now, ok is false.
-func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
-	self, ok, err := v.FindCached(ctx, asker)
+func (v *Directory) FindAskable(ctx context.Context, askingVacant, id identity.ID) (r Record, ok bool, err error) {
+	self, ok, err := v.FindCached(ctx, askingVacant)
 	if err != nil || !ok {
 		return Record{}, false, err
 	}

@@ -605,15 +605,15 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 				n := newNames(t)
 				must(t, prepare(n))
 				before, _ := n.GetByName(t.Context(), vacants.OperatorAsker(), "a")
-				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
+				if g, ok, err := n.Registry.FindBySlug(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
 					t.Errorf("FindVenue() = %v, %t, %v", g.ID, ok, err)
 				}
 				other := n.must(taker.tenant, "b")
-				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, Venue: slug("shop")})
+				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, EditVenue: slug("shop")})
 				if taker.may && err != nil || !taker.may && !problem.Is(err, problem.Conflict) {
 					t.Fatalf("Publish() = %v, want success: %t", err, taker.may)
 				}
-				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
+				if g, ok, err := n.Registry.FindBySlug(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
 					t.Errorf("FindVenue() = %v, %t, %v, want %v", g.ID, ok, err, other.ID)
 				}
 			})
@@ -622,7 +622,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 			n := newNames(t)
 			must(t, prepare(n))
 			other := n.must(taker.tenant, "b")
-			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, Venue: slug("shop")}); !problem.Is(err, problem.Conflict) {
+			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, EditVenue: slug("shop")}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%s: Publish() by %s = %v, want a conflict", what, who, err)
 			}
 		}
@@ -642,7 +642,7 @@ func TestASlugThatIsGivenUpAndTakenAtTheSameTimeHasOneVacant(t *testing.T) {
 		for _, r := range []vacants.Record{a, b, c} {
 			do = append(do, func() error {
 				v := host(t, n.store, n.vault, newClock().now, hostURL) // each in a process of its own
-				_, _, err := v.Publish(context.Background(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(r.Tenant), Venue: slug("shop")})
+				_, _, err := v.Publish(context.Background(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(r.Tenant), EditVenue: slug("shop")})
 				return err
 			})
 		}
@@ -671,7 +671,7 @@ func (n *names) publish(tenant, name string, changes ...func(*listing.Venue) err
 	n.t.Helper()
 	r := n.must(tenant, name)
 	for _, change := range changes {
-		if _, _, err := n.Publish(n.t.Context(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(tenant), Venue: change}); err != nil {
+		if _, _, err := n.Publish(n.t.Context(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(tenant), EditVenue: change}); err != nil {
 			return err
 		}
 	}

@@ -71,8 +71,8 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 		return r, err
 	}
 	if isPublished && oldPrice.IsFree() != p.IsFree() || isPublished && !p.IsFree() && oldPrice.Hold() != p.Hold() {
-		r, _, err = v.publishOnce(ctx, tx, r, "priced", func(g *registry.Registration) (PublishOptions, error) {
-			return PublishOptions{Visibility: &g.SignedVisibility}, nil
+		r, _, err = v.publishOnce(ctx, tx, r, "priced", func(registration *registry.Registration) (PublishOptions, error) {
+			return PublishOptions{Visibility: &registration.SignedVisibility}, nil
 		})
 		return r, err
 	}

@@ -27,7 +27,7 @@ type PublishOptions struct {
 	// If Visibility is nil, a hidden or unpublished vacant becomes PUBLIC.
 	Visibility *lifecycle.Visibility
 	Listing    *ListingOptions
-	Venue      func(*listing.Venue) error
+	EditVenue  func(*listing.Venue) error
 
 	cardSubstrates []string
 }
@@ -48,13 +48,13 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, options Publish
 			return Record{}, registry.Receipt{}, err
 		}
 	}
-	return v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
+	return v.commitPublication(ctx, id, "published", func(registration *registry.Registration) (PublishOptions, error) {
 		if options.Visibility == nil {
 			visibility := lifecycle.Public
-			if g.FirstSeq > 0 && g.SignedVisibility != lifecycle.Hidden {
-				visibility = g.SignedVisibility
+			if registration.FirstSeq > 0 && registration.SignedVisibility != lifecycle.Hidden {
+				visibility = registration.SignedVisibility
 			}
-			return PublishOptions{Asker: options.Asker, Capability: options.Capability, Visibility: &visibility, Listing: options.Listing, Venue: options.Venue}, nil
+			return PublishOptions{Asker: options.Asker, Capability: options.Capability, Visibility: &visibility, Listing: options.Listing, EditVenue: options.EditVenue}, nil
 		}
 		return options, nil
 	})
@@ -62,8 +62,8 @@ func (v *Directory) Publish(ctx context.Context, id identity.ID, options Publish
 
 // Unpublish removes a vacant from search results. Callers that know its id can still call it.
 func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
-	return v.commitPublication(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
-		if g.FirstSeq == 0 {
+	return v.commitPublication(ctx, id, "unpublished", func(registration *registry.Registration) (PublishOptions, error) {
+		if registration.FirstSeq == 0 {
 			return PublishOptions{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
 		}
 		hidden := lifecycle.Hidden
@@ -74,9 +74,9 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 // republish publishes id with unchanged options and a card for the host's current URL. It reports
 // whether the card has changed. A vacant that has become a closed child is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
-	_, receipt, err := v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
-		visibility := g.SignedVisibility
-		if g.Closed {
+	_, receipt, err := v.commitPublication(ctx, id, "published", func(registration *registry.Registration) (PublishOptions, error) {
+		visibility := registration.SignedVisibility
+		if registration.Closed {
 			visibility = lifecycle.Hidden
 		}
 		return PublishOptions{Visibility: &visibility}, nil
@@ -93,8 +93,8 @@ func (v *Directory) isPublished(ctx context.Context, id identity.ID) (bool, erro
 	if v.Registry == nil {
 		return false, nil
 	}
-	g, ok, err := v.Registry.Get(ctx, id)
-	return ok && g.Status == registry.StatusActive, err
+	registration, ok, err := v.Registry.Get(ctx, id)
+	return ok && registration.Status == registry.StatusActive, err
 }
 
 type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
@@ -261,10 +261,10 @@ func (r *Record) ListedPrice(givenPrice int64) (int64, error) {
 	return hold, nil
 }
 
-func (w *PublishOptions) nextListing(g *registry.Registration, r *Record) (*ListingOptions, error) {
+func (w *PublishOptions) nextListing(registration *registry.Registration, r *Record) (*ListingOptions, error) {
 	var givenPrice int64
 	options := ListingOptions{}
-	l := g.Listing
+	l := registration.Listing
 	switch {
 	case w.Listing != nil:
 		options, givenPrice = *w.Listing, w.Listing.Price
@@ -278,23 +278,23 @@ func (w *PublishOptions) nextListing(g *registry.Registration, r *Record) (*List
 	if options.Venue == nil && l != nil {
 		options.Venue = l.Venue
 	}
-	if w.Venue != nil {
+	if w.EditVenue != nil {
 		v := listing.DefaultVenue()
 		if options.Venue != nil {
 			v = *options.Venue
 		}
-		if err := w.Venue(&v); err != nil {
+		if err := w.EditVenue(&v); err != nil {
 			return nil, err
 		}
 		options.Venue = &v
 	}
-	if w.Listing == nil && w.Venue == nil && (l == nil && options.Price == 0 || l != nil && l.Price == options.Price) {
+	if w.Listing == nil && w.EditVenue == nil && (l == nil && options.Price == 0 || l != nil && l.Price == options.Price) {
 		return nil, nil
 	}
 	return &options, nil
 }
 
-func (w *ListingOptions) newListing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
+func (w *ListingOptions) newListing(registration *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
 	if w == nil {
 		return nil
 	}
@@ -303,20 +303,20 @@ func (w *ListingOptions) newListing(g *registry.Registration, id identity.ID, no
 	l := listing.New(id, max(now.UnixMicro(), 1))
 	l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = w.Tags, w.Skills, w.Summary, w.Family, w.Owner, w.Price
 	l.Venue = w.Venue
-	if g.Listing == nil {
+	if registration.Listing == nil {
 		return &l
 	}
-	if g.ListingSource == registry.SourceSigned && g.Listing.Equal(&l) {
+	if registration.ListingSource == registry.SourceSigned && registration.Listing.Equal(&l) {
 		return nil
 	}
-	l.Version = max(l.Version, g.Listing.Version+1)
+	l.Version = max(l.Version, registration.Listing.Version+1)
 	return &l
 }
 
 func (a *pendingPublication) hasChanges() bool {
-	g := &a.registration
-	return g.FirstSeq == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.SignedVisibility != a.visibility ||
-		g.State != a.record.State || a.record.State != a.oldState || a.listing != nil
+	registration := &a.registration
+	return registration.FirstSeq == 0 || registration.Status != registry.StatusActive || registration.CardHash != a.card.Hash() || registration.SignedVisibility != a.visibility ||
+		registration.State != a.record.State || a.record.State != a.oldState || a.listing != nil
 }
 
 func (a *pendingPublication) sign(ctx context.Context, v *Directory) (registry.Publication, error) {

@@ -48,8 +48,8 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 		return registry.Receipt{}, err
 	}
 	if isRevoked {
-		g, _, err := v.Registry.Get(ctx, id)
-		return registry.Receipt{ID: id, Visibility: g.Visibility, Seq: g.LastSeq, CardHash: g.CardHash, Replayed: true}, err
+		registration, _, err := v.Registry.Get(ctx, id)
+		return registry.Receipt{ID: id, Visibility: registration.Visibility, Seq: registration.LastSeq, CardHash: registration.CardHash, Replayed: true}, err
 	}
 	r, err := v.getAsOperator(ctx, id)
 	if err != nil {

@@ -150,8 +150,8 @@ func (v *Directory) updateOnce(ctx context.Context, tx *store.Tx, id identity.ID
 			return r, err
 		}
 		if isPublished {
-			r, _, err = v.publishOnce(ctx, tx, r, "updated", func(g *registry.Registration) (PublishOptions, error) {
-				return PublishOptions{Capability: &capability, Visibility: &g.SignedVisibility, cardSubstrates: cardSubstrates}, nil
+			r, _, err = v.publishOnce(ctx, tx, r, "updated", func(registration *registry.Registration) (PublishOptions, error) {
+				return PublishOptions{Capability: &capability, Visibility: &registration.SignedVisibility, cardSubstrates: cardSubstrates}, nil
 			})
 			return r, err
 		}

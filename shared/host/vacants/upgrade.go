@@ -80,7 +80,7 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	return nil
 }
 
-func HasEarlierRecord(ctx context.Context, reader store.Reader, id identity.ID) (bool, error) {
+func HasOldRecordFormat(ctx context.Context, reader store.Reader, id identity.ID) (bool, error) {
 	d, err := reader.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
 		return false, err

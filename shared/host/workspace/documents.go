@@ -55,7 +55,7 @@ var FileDocs = store.DocKind[fileDocument]{
 		if normal, err := NormalizePath(path); err != nil || normal != path || FoldPath(path) != d.Key.Sort {
 			return errors.New("its path does not belong under its key")
 		}
-		if v.Size < 0 || v.Size > MaxFile || len(v.Hash) != sha256.Size && v.Blob != "" {
+		if v.Size < 0 || v.Size > MaxFileBytes || len(v.Hash) != sha256.Size && v.Blob != "" {
 			return errors.New("its size or hash is invalid")
 		}
 		return nil

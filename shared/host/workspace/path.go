@@ -56,8 +56,8 @@ func NormalizePath(path string) (string, error) {
 	}
 	normalized := norm.NFC.String(path)
 	switch {
-	case normalized == "" || len(normalized) > MaxPath || len(FoldPath(normalized)) > store.MaxKey:
-		return pathError(fmt.Sprintf("1 to %d bytes", MaxPath))
+	case normalized == "" || len(normalized) > MaxPathBytes || len(FoldPath(normalized)) > store.MaxKey:
+		return pathError(fmt.Sprintf("1 to %d bytes", MaxPathBytes))
 	case strings.Contains(normalized, `\`):
 		return pathError("slashes between folders, and no backslash")
 	case strings.ContainsFunc(normalized, unicode.IsControl):

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	MaxPath       = 400       // in bytes
-	MaxFile       = 1 << 20   // in bytes
+	MaxPathBytes  = 400       // in bytes
+	MaxFileBytes  = 1 << 20   // in bytes
 	MaxFiles      = 10_000    // per workspace
 	MaxBytes      = 100 << 20 // per workspace
 	MaxWorkspaces = 10        // per owner
@@ -253,7 +253,7 @@ func (w *Workspaces) ReadContent(ctx context.Context, f File) ([]byte, error) {
 	case err != nil:
 		return nil, store.AsProblem(err)
 	}
-	sealed, err := io.ReadAll(io.LimitReader(object.Body, MaxFile+sealOverhead+1))
+	sealed, err := io.ReadAll(io.LimitReader(object.Body, MaxFileBytes+sealOverhead+1))
 	if err = errors.Join(err, object.Body.Close()); err != nil {
 		return nil, store.AsProblem(err)
 	}
@@ -299,8 +299,8 @@ func (w *Workspaces) Write(ctx context.Context, ref Ref, change Change) (f File,
 	if change.Path, err = NormalizePath(change.Path); err != nil {
 		return f, err
 	}
-	if len(change.Data) > MaxFile {
-		return f, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", change.Path, MaxFile, len(change.Data))
+	if len(change.Data) > MaxFileBytes {
+		return f, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", change.Path, MaxFileBytes, len(change.Data))
 	}
 	ws, err := w.findOrCreateWorkspace(ctx, ref)
 	if err != nil {

@@ -437,11 +437,11 @@ func TestConditionsOfAWrite(t *testing.T) {
 
 func TestLimitsOfAWorkspace(t *testing.T) {
 	w := newWorld(t)
-	large := make([]byte, workspace.MaxFile)
+	large := make([]byte, workspace.MaxFileBytes)
 	if _, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: append(large, 0)}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("Write() of a large file = %v", err)
 	}
-	for i := range workspace.MaxBytes / workspace.MaxFile {
+	for i := range workspace.MaxBytes / workspace.MaxFileBytes {
 		_, err := w.Write(t.Context(), main, workspace.Change{Path: fmt.Sprint(i), Data: large})
 		w.must(err)
 	}

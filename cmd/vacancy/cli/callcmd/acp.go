@@ -259,7 +259,7 @@ the environment of the editor. In this case the command prints a note.`,
 		if err != nil {
 			return e, "", err
 		}
-		if e, err = newCommandEntry(a, s, "acp", identityName); identityName == "" && (key != "" || card.Price > 0 || !card.AcceptsGuests) {
+		if e, err = newCommandEntry(a, s, "acp", identityName); identityName == "" && (key != "" || card.MaxCharge > 0 || !card.AcceptsGuests) {
 			e.KeyVariable = kit.AccountKeyEnv
 		}
 		return e, s.agentURL(), err

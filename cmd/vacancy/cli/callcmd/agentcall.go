@@ -149,8 +149,8 @@ func callAgent(a *kit.App, ctx context.Context, f callFlags, targetName string, 
 	if agent.MaxPrice, err = f.search.parseMaxPrice(); err != nil {
 		return err
 	}
-	if maxPrice := agent.MaxPrice; maxPrice != nil && card.Price > *maxPrice {
-		return aboveMaxPriceError(card.Name, card.Price, *maxPrice)
+	if maxPrice := agent.MaxPrice; maxPrice != nil && card.MaxCharge > *maxPrice {
+		return aboveMaxPriceError(card.Name, card.MaxCharge, *maxPrice)
 	}
 	if agent.BearerToken, err = a.AccountKeyFor(ctx, f.where, address); err != nil {
 		return err
@@ -405,7 +405,7 @@ does not verify.`,
 				Signatures: c.CheckSignatures(agents.NewKeyFetcher(cmd.Context(), httpClient)),
 			}
 			if !c.VacantID.IsZero() {
-				r.VacantID, r.Price, r.MaxPrice = c.VacantID.String(), c.PriceTerms.String(), c.Price
+				r.VacantID, r.Price, r.MaxPrice = c.VacantID.String(), c.PriceTerms.String(), c.MaxCharge
 			}
 			if err := a.PrintResult(r); err != nil {
 				return err
@@ -486,7 +486,7 @@ func fetchPrice(ctx context.Context, httpClient *dispatch.HTTP, t dispatch.Targe
 	if err != nil || c.VacantID != t.ID {
 		return 0, false, nil
 	}
-	return c.Price, true, nil
+	return c.MaxCharge, true, nil
 }
 
 func aboveMaxPriceError(name string, price, maxPrice int64) error {

@@ -161,7 +161,7 @@ func (f *geminiFlags) buildAgentFile(a *kit.App, ctx context.Context, target str
 	if slug, err = toGeminiName(name); err != nil || f.remove {
 		return slug, nil, err
 	}
-	if f.authEnv == "" && (card.Price > 0 || !card.AcceptsGuests) {
+	if f.authEnv == "" && (card.MaxCharge > 0 || !card.AcceptsGuests) {
 		a.PrintNote("%s answers only callers with a key: add --auth-env %s, the variable that contains the key", kit.EscapeLine(card.Name), kit.AccountKeyEnv)
 	}
 	return slug, formatGeminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil

@@ -160,7 +160,7 @@ func newClientEntry(a *kit.App, ctx context.Context, s vacantOrHost, identityNam
 		if err != nil {
 			return e, err
 		}
-		if card.Price > 0 {
+		if card.MaxCharge > 0 {
 			e.KeyVariable = kit.AccountKeyEnv
 		}
 	}

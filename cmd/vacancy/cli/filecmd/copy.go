@@ -274,8 +274,8 @@ func readLocal(root *os.Root, file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info != nil && info.Size() > workspace.MaxFile {
-		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", file, workspace.MaxFile, info.Size())
+	if info != nil && info.Size() > workspace.MaxFileBytes {
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes in a file, got %d", file, workspace.MaxFileBytes, info.Size())
 	}
 	return root.ReadFile(filepath.FromSlash(file))
 }

@@ -112,7 +112,7 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 		Request: func(q kit.Request) (in workspaceapi.NewFile, err error) {
 			var data []byte
 			if q.Args[0] == "-" {
-				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFile+1)) // the host rejects larger files
+				data, err = io.ReadAll(io.LimitReader(a.In, workspace.MaxFileBytes+1)) // the host rejects larger files
 			} else {
 				data, err = os.ReadFile(q.Args[0])
 			}

@@ -117,7 +117,7 @@ func TestPushSendsWhatDiffers(t *testing.T) {
 
 func TestPushRefusesWhatAWorkspaceCannotHave(t *testing.T) {
 	for want, files := range map[string]map[string]string{
-		"expected at most 1048576 bytes": {"large": strings.Repeat("x", workspace.MaxFile+1)},
+		"expected at most 1048576 bytes": {"large": strings.Repeat("x", workspace.MaxFileBytes+1)},
 		"differ only in their spelling":  {"a.md": "x", "A.md": "y"},
 		"no backslash":                   {`a\b`: "x"},
 		"it was changed":                 {"raced.md": "x"},

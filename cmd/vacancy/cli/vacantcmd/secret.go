@@ -129,13 +129,13 @@ func readSecretValue(a *kit.App, command string) (string, error) {
 	if !a.Piped {
 		return "", kit.WithHint(problem.New(problem.Usage, "expected the value of the secret on standard input, not from a terminal"), "%s < FILE", command)
 	}
-	b, err := io.ReadAll(io.LimitReader(a.In, secrets.MaxValue+3))
+	b, err := io.ReadAll(io.LimitReader(a.In, secrets.MaxValueBytes+3))
 	if err != nil {
 		return "", problem.Wrap(problem.Usage, err, "standard input cannot be read")
 	}
 	value := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
-	if value == "" || len(value) > secrets.MaxValue {
-		return "", &problem.Error{Kind: problem.Usage, Field: "standard input", Want: fmt.Sprintf("1 to %d bytes", secrets.MaxValue), Got: map[bool]string{true: "none", false: "more"}[value == ""]}
+	if value == "" || len(value) > secrets.MaxValueBytes {
+		return "", &problem.Error{Kind: problem.Usage, Field: "standard input", Want: fmt.Sprintf("1 to %d bytes", secrets.MaxValueBytes), Got: map[bool]string{true: "none", false: "more"}[value == ""]}
 	}
 	return value, nil
 }

@@ -103,7 +103,7 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		if got, next, err := a2awire.ReadPushConfigs(d, a2awire.EncodePushConfigs(d, "t1", []task.PushConfig{*q.Push})); err != nil || next != "" || len(got) != 1 || got[0] != *q.Push {
 			t.Errorf("dialect %d, configurations: %+v, %q, %v", d, got, next, err)
 		}
-		if got, err := a2awire.DecodePush(d, a2awire.EncodePushParams(d, "t1", "p")); err != nil || got.TaskID != "t1" || got.ConfigID != "p" {
+		if got, err := a2awire.DecodePushParams(d, a2awire.EncodePushParams(d, "t1", "p")); err != nil || got.TaskID != "t1" || got.ConfigID != "p" {
 			t.Errorf("dialect %d, the name of a configuration: %+v, %v", d, got, err)
 		}
 		list := a2awire.ListRequest{Context: "c", State: task.Failed, PageSize: 3, PageToken: "t", HistoryLength: new(int), UpdatedAfter: time.Unix(5, 0).UTC(), IncludeArtifacts: true}
@@ -284,10 +284,10 @@ func TestPushConfigsOfEachDialect(t *testing.T) {
 		}
 	}
 	for d, params := range map[a2awire.Dialect]string{a2awire.V1: `{"taskId":"t1","id":"c"}`, a2awire.V03: `{"id":"t1","pushNotificationConfigId":"c"}`} {
-		if got, err := a2awire.DecodePush(d, []byte(params)); err != nil || got.TaskID != "t1" || got.ConfigID != "c" {
+		if got, err := a2awire.DecodePushParams(d, []byte(params)); err != nil || got.TaskID != "t1" || got.ConfigID != "c" {
 			t.Errorf("dialect %d: %+v, %v", d, got, err)
 		}
-		if _, err := a2awire.DecodePush(d, []byte(`{}`)); err == nil {
+		if _, err := a2awire.DecodePushParams(d, []byte(`{}`)); err == nil {
 			t.Errorf("dialect %d: a request without a task is read", d)
 		}
 	}
@@ -309,7 +309,7 @@ func FuzzDecode(f *testing.F) {
 		d := a2awire.Dialect(b % 3)
 		_, _ = a2awire.DecodeTask(d, params)
 		_, _ = a2awire.DecodeList(d, params)
-		_, _ = a2awire.DecodePush(d, params)
+		_, _ = a2awire.DecodePushParams(d, params)
 		_, _ = a2awire.DecodePushCreate(d, params)
 		q, err := a2awire.DecodeSend(d, params)
 		if err != nil {

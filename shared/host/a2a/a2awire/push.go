@@ -9,7 +9,7 @@ import (
 )
 
 // PushRequest is a request about push configurations of a task. DecodePushCreate sets Config, and
-// DecodePush sets ConfigID.
+// DecodePushParams sets ConfigID.
 type PushRequest struct {
 	TaskID   string
 	ConfigID string
@@ -21,10 +21,10 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 	members := memberReaders{
 		"id": r.id("id", &c.ID), "url": r.text(&c.URL), "token": r.text(&c.Token),
 		"authentication": func() error {
-			scheme := memberReaders{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
+			authReaders := memberReaders{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
 			if r.dialect == V03 {
-				delete(scheme, "scheme")
-				scheme["schemes"] = func() error {
+				delete(authReaders, "scheme")
+				authReaders["schemes"] = func() error {
 					return r.Array(func(i int) (err error) {
 						s, err := r.String()
 						if i == 0 {
@@ -34,7 +34,7 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 					})
 				}
 			}
-			return r.object(scheme)
+			return r.object(authReaders)
 		},
 	}
 	if r.dialect != V03 {
@@ -64,12 +64,12 @@ func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	case q.TaskID == "":
 		err = problem.Invalid("taskId", "the id of a task", "none")
 	case q.Config.URL == "":
-		err = problem.Invalid("url", "where to send notifications", "none")
+		err = problem.Invalid("url", "the URL to which notifications are sent", "none")
 	}
 	return q, err
 }
 
-func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
+func DecodePushParams(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
 	if d == V03 {
 		err = r.readDocument(memberReaders{"id": r.id("id", &q.TaskID), "pushNotificationConfigId": r.id("pushNotificationConfigId", &q.ConfigID)})
@@ -106,7 +106,7 @@ func ReadPushConfig(d Dialect, raw []byte) (task.PushConfig, error) {
 
 func checkURL(err error, c *task.PushConfig) error {
 	if err == nil && c.URL == "" {
-		err = problem.Invalid("url", "where notifications are sent", "none")
+		err = problem.Invalid("url", "the URL to which notifications are sent", "none")
 	}
 	return err
 }

@@ -124,9 +124,9 @@ var errPushEnded = errors.New("the deliveries have ended")
 func (p *Pusher) attemptDelivery(ctx context.Context, push *task.ActivePushConfig, d *delivery) (retryIn time.Duration, err error) {
 	push.LeaseEnd, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
 	body, refusal := d.body, error(nil)
-	cost := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: addressBytes}
+	cost := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: maxHourlyAddressBytes}
 	if _, ok := push.Task.Owner.Account(); ok {
-		cost.SenderLimit = accountBytes
+		cost.SenderLimit = maxHourlyAccountBytes
 	}
 	if d.body == nil {
 		refusal = problem.New(problem.TooLarge, "a delivery of more than %d bytes", maxBodyBytes)

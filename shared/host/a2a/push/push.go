@@ -28,13 +28,13 @@ const (
 	// artifact.
 	maxBodyBytes = 1 << 20
 
-	// All attempts of a task may send taskBytes plus taskSizeFactor times the size of its events.
+	// All attempts of a task may send baseTaskBytes plus taskSizeFactor times the size of its events.
 	// Half of these bytes are reserved for the end of the task.
-	taskBytes      = 64 << 10
+	baseTaskBytes  = 64 << 10
 	taskSizeFactor = task.MaxPushConfigs
-	// addressBytes and accountBytes limit the bytes that a sender's deliveries have per hour.
-	addressBytes = 64 << 20
-	accountBytes = 1 << 30
+	// maxHourlyAddressBytes and maxHourlyAccountBytes limit the bytes that a sender's deliveries have per hour.
+	maxHourlyAddressBytes = 64 << 20
+	maxHourlyAccountBytes = 1 << 30
 
 	requestTimeout = 10 * time.Second
 	maxReplyBytes  = 4 << 10
@@ -43,7 +43,7 @@ const (
 )
 
 // MaxTaskBytes returns the byte limit of all deliveries of a task whose events have the given size.
-func MaxTaskBytes(size int) int { return taskBytes + taskSizeFactor*size }
+func MaxTaskBytes(size int) int { return baseTaskBytes + taskSizeFactor*size }
 
 const maxRetryAfter = time.Hour
 

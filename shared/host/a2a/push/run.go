@@ -165,7 +165,7 @@ func (p *Pusher) addEntries(pushes []task.ActivePushConfig, hasChanged bool) {
 		case e != nil && !hasChanged:
 			continue
 		case e == nil:
-			queue := p.slots.queueOf(push.Sender())
+			queue := p.slots.ensureQueue(push.Sender())
 			if len(p.entries) >= maxEntries || queue.entryCount >= maxSenderEntries {
 				p.hasMissed = true
 				p.slots.removeIfEmpty(queue)

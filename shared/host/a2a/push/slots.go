@@ -40,7 +40,7 @@ func newSlots() slots {
 	return slots{usedByShare: map[share]int{}, senders: map[task.Sender]*senderQueue{}}
 }
 
-func (s *slots) queueOf(id task.Sender) *senderQueue {
+func (s *slots) ensureQueue(id task.Sender) *senderQueue {
 	queue := s.senders[id]
 	if queue == nil {
 		queue = &senderQueue{id: id}

@@ -19,7 +19,7 @@ func TestSharesOfSlots(t *testing.T) {
 	} {
 		s := newSlots()
 		for i := range 600 {
-			from := s.queueOf(task.Sender(fmt.Sprint("sender", i%tt.senders)))
+			from := s.ensureQueue(task.Sender(fmt.Sprint("sender", i%tt.senders)))
 			s.enqueue(&entry{queue: from, host: fmt.Sprint(i % tt.hosts)})
 		}
 		var held []*entry

@@ -26,20 +26,20 @@ func (e *Engine) countNewEvents(ctx context.Context, r Ref, eventCount int) (tot
 }
 
 type turnEnd struct {
-	status             Status
-	void               bool   // the turn has no answer, so its artifacts are withdrawn
-	requiredRunner     string // "" accepts any runner
-	requiredEvents     int    // zero accepts any number
-	requiresUnaccepted bool
-	cost               money.Amount
+	status                 Status
+	void                   bool   // the turn has no answer, so its artifacts are withdrawn
+	requiredRunner         string // "" accepts any runner
+	requiredEvents         int    // zero accepts any number
+	requiresUnacceptedCall bool
+	cost                   money.Amount
 
 	writtenPaths []string
 }
 
 var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
-// endWrites queues the notice of a turn's end, and returns the writes that end the turn.
-func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
+// prepareEnd queues the notice of a turn's end, and returns the writes that end the turn.
+func (e *Engine) prepareEnd(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, headDoc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
 		return nil, store.AsProblem(err)
@@ -48,9 +48,9 @@ func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]
 		return nil, ErrNotFound
 	}
 	if !h.State.canBecome(end.status.State) || end.requiredRunner != "" && h.Runner != end.requiredRunner {
-		return nil, errEnded
+		return nil, errTurnEnded
 	}
-	if end.requiresUnaccepted && !h.isUnaccepted() {
+	if end.requiresUnacceptedCall && !h.isUnaccepted() {
 		return nil, errNewEvents
 	}
 	n, newBytes, err := e.countNewEvents(ctx, r, h.EventCount)
@@ -179,8 +179,8 @@ func (e *Engine) failAbandoned(ctx context.Context, l *loadedTask) error {
 func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(call.Options) (call.State, error), newEnd func(*call.Decision) turnEnd) error {
 	endWrites := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
 		end := newEnd(&d)
-		end.void, end.requiresUnaccepted = void, l.head.isUnaccepted()
-		return e.endWrites(ctx, l.ref, &l.task, end)
+		end.void, end.requiresUnacceptedCall = void, l.head.isUnaccepted()
+		return e.prepareEnd(ctx, l.ref, &l.task, end)
 	}
 	hasEndWrites, state := false, call.Answered
 	var err error
@@ -193,7 +193,7 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 			},
 		})
 	}
-	if err != nil && !errors.Is(err, errEnded) {
+	if err != nil && !errors.Is(err, errTurnEnded) {
 		return err // a turn that is stopped before its call is decided fails without a charge
 	}
 	// A runner that began after l was read must not be stopped.
@@ -207,7 +207,7 @@ func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(ca
 			return err
 		})
 	}
-	if errors.Is(err, errEnded) {
+	if errors.Is(err, errTurnEnded) {
 		return nil
 	}
 	e.hub.wake(l.ref.partition())

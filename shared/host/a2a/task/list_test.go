@@ -154,8 +154,8 @@ func TestListsOfTheHostShareTheirMemory(t *testing.T) {
 		}
 		synctest.Wait()
 		mu.Lock()
-		if flying > task.MaxListing || flying < task.MaxListing*9/10 || refused != 0 {
-			t.Errorf("%d bytes are in flight, %d lists refused; want nearly %d and none", flying, refused, task.MaxListing)
+		if flying > task.MaxListingBytes || flying < task.MaxListingBytes*9/10 || refused != 0 {
+			t.Errorf("%d bytes are in flight, %d lists refused; want nearly %d and none", flying, refused, task.MaxListingBytes)
 		}
 		mu.Unlock()
 		time.Sleep(26 * time.Second) // of the bubble
@@ -187,7 +187,7 @@ func TestAListGivesBackWhatItDidNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, ListOwner: call.SharedOwner, PageSize: 100}
-	const lists = 32 // twice MaxBytes would be all of MaxListing
+	const lists = 32 // twice MaxBytes would be all of MaxListingBytes
 	var nested func(n int) error
 	nested = func(n int) error {
 		if n == 0 {

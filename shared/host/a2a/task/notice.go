@@ -70,7 +70,7 @@ func (e *Engine) notifyFirstEvent(ctx context.Context, t *Turn) error {
 	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, MinEvents: 1}, SenderOf(t.Owner, t.Push.ClientAddress))
 }
 
-func (e *Engine) notifyActivePushConfigs(ctx context.Context, r Ref, n int) error {
+func (e *Engine) notifyActivePushConfigs(ctx context.Context, r Ref, minEvents int) error {
 	if e.Notices == nil {
 		return nil
 	}
@@ -78,7 +78,7 @@ func (e *Engine) notifyActivePushConfigs(ctx context.Context, r Ref, n int) erro
 	if err != nil || len(pushes) == 0 {
 		return err
 	}
-	return e.notify(ctx, Notice{Task: r, MinEvents: n}, pushes[0].Sender())
+	return e.notify(ctx, Notice{Task: r, MinEvents: minEvents}, pushes[0].Sender())
 }
 
 type Backlog struct {

@@ -169,7 +169,7 @@ type Page struct {
 	Total int // -1 if more than MaxListed tasks match
 }
 
-// List passes a page of tasks to consume. It waits while other pages use all of MaxListing.
+// List passes a page of tasks to consume. It waits while other pages use all of MaxListingBytes.
 func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) error {
 	afterKey, err := base64.RawURLEncoding.DecodeString(q.PageToken)
 	if err != nil {
@@ -190,7 +190,7 @@ func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) e
 	if concurrency == 1 {
 		reservedBytes = max(reservedBytes, MaxPageBytes) + MaxBytes
 	}
-	reservedBytes = min(reservedBytes, MaxListing)
+	reservedBytes = min(reservedBytes, MaxListingBytes)
 	if err := e.listMemory.Acquire(ctx, int64(reservedBytes)); err != nil {
 		return problem.Wrap(problem.TooManyRequests, err, "the host has no memory to list more tasks now; send the same request again")
 	}

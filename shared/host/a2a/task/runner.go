@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-var errEnded = problem.New(problem.Canceled, "the task has ended")
+var errTurnEnded = problem.New(problem.Canceled, "the task has ended")
 
 // Begin stores a task and runs its turn in this process. done is closed when the turn has ended. If
 // the call was not accepted, the error is a *Refusal.
@@ -417,7 +417,7 @@ func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.W
 	}
 	r.status = e.finalStatus(&r.task, d, r.endRequest, r.isClientWaiting)
 	end := turnEnd{status: r.status, void: d.Reply == nil, requiredRunner: r.id, cost: d.Cost, writtenPaths: r.log.writtenPaths}
-	return e.endWrites(ctx, r.ref, &r.task, end)
+	return e.prepareEnd(ctx, r.ref, &r.task, end)
 }
 
 func (r *runner) completeAnswer(ctx context.Context, answer string) error {
@@ -450,7 +450,7 @@ func (r *runner) checkLease(isRenewalDue bool) bool {
 			return err
 		}
 		if h.State != Working || h.Runner != r.id {
-			return errEnded
+			return errTurnEnded
 		}
 		if !isRenewalDue {
 			return nil
@@ -458,7 +458,7 @@ func (r *runner) checkLease(isRenewalDue bool) bool {
 		h.LeaseEnd = e.Now().Add(leaseDuration).UTC()
 		return r.ref.putHead(tx, h)
 	})
-	if errors.Is(err, errEnded) || errors.Is(err, ErrNotFound) {
+	if errors.Is(err, errTurnEnded) || errors.Is(err, ErrNotFound) {
 		r.stopTurn()
 	}
 	return err == nil

@@ -45,11 +45,11 @@ const (
 	MaxTurnTime          = call.MaxCallTimeout
 	MaxListed            = 1000
 	MaxPageBytes         = 1 << 20
-	// MaxListing limits the event bytes of concurrently listed tasks. The tasks use about four
+	// MaxListingBytes limits the event bytes of concurrently listed tasks. The tasks use about four
 	// times as much memory.
-	MaxListing    = 16 << 20
-	leaseDuration = 60 * time.Second
-	maxChunkBytes = 8 << 10
+	MaxListingBytes = 16 << 20
+	leaseDuration   = 60 * time.Second
+	maxChunkBytes   = 8 << 10
 )
 
 type Config struct {
@@ -106,7 +106,7 @@ type Engine struct {
 
 func New(c Config) *Engine {
 	c.ChunkInterval = cmp.Or(c.ChunkInterval, 500*time.Millisecond)
-	return &Engine{Config: c, listMemory: semaphore.NewWeighted(MaxListing)}
+	return &Engine{Config: c, listMemory: semaphore.NewWeighted(MaxListingBytes)}
 }
 
 func (e *Engine) updater() store.Updater { return store.Updater{Store: e.Store, Rand: e.Rand} }
@@ -424,7 +424,7 @@ func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context
 	}
 	h, d, err := HeadDocs.Get(ctx, s, r.headKey())
 	if err == nil && d.Version == 0 {
-		err = errEnded
+		err = errTurnEnded
 	}
 	if err != nil {
 		cancel(store.AsProblem(err))
@@ -441,7 +441,7 @@ func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context
 				return
 			}
 			if h, d, err := HeadDocs.Get(ctx, s, r.headKey()); err == nil && (d.Version == 0 || h.State != Working) {
-				cancel(errEnded)
+				cancel(errTurnEnded)
 				return
 			}
 		}

@@ -92,7 +92,7 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 		delegateAll = planRun.delegateInParallel
 	}
 	results, err := delegateAll(ctx)
-	if skip := p.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil; err != nil && !skip {
+	if canSkip := p.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil; err != nil && !canSkip {
 		return "", asDeadlineError(ctx, err)
 	}
 	text, err := planRun.combine(ctx, results)
@@ -134,15 +134,15 @@ func extendDelegationPath(ctx context.Context, id identity.ID) (context.Context,
 	return context.WithValue(ctx, delegationPathKey{}, path), path
 }
 
-func (w delegationPath) checkDepth() error {
-	if n := len(w.ids); n > plan.MaxDepth {
-		return problem.New(problem.SubstrateMisconfigured, "vacant %s is number %d in a chain of vacants that ask each other, expected at most %d", w.ids[n-1].Short(), n, plan.MaxDepth)
+func (p delegationPath) checkDepth() error {
+	if n := len(p.ids); n > plan.MaxDepth {
+		return problem.New(problem.SubstrateMisconfigured, "vacant %s is number %d in a chain of vacants that ask each other, expected at most %d", p.ids[n-1].Short(), n, plan.MaxDepth)
 	}
 	return nil
 }
 
-func (w delegationPath) countDelegation() error {
-	if n := w.callCount.Add(1); n > plan.MaxCalls {
+func (p delegationPath) countDelegation() error {
+	if n := p.callCount.Add(1); n > plan.MaxCalls {
 		return problem.New(problem.SubstrateMisconfigured, "the plans of this call make more than %d delegations", plan.MaxCalls)
 	}
 	return nil

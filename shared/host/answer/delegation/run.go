@@ -33,15 +33,15 @@ type result struct {
 	cutReason        call.CutReason
 }
 
-func (r *run) delegateInOrder(ctx context.Context) (results []result, failures error) {
+func (r *run) delegateInOrder(ctx context.Context) (results []result, joinedErr error) {
 	previous := ""
 	for i := range r.plan.Delegations {
 		d := &r.plan.Delegations[i]
 		res, err := r.delegate(ctx, d, d.RenderTask(r.question.Text(), previous))
 		if err != nil {
-			failures = errors.Join(failures, err)
+			joinedErr = errors.Join(joinedErr, err)
 			if r.plan.OnFailure == plan.Abort || ctx.Err() != nil {
-				return nil, failures
+				return nil, joinedErr
 			}
 			continue
 		}
@@ -50,10 +50,10 @@ func (r *run) delegateInOrder(ctx context.Context) (results []result, failures e
 			break
 		}
 	}
-	return results, failures
+	return results, joinedErr
 }
 
-func (r *run) delegateInParallel(ctx context.Context) (results []result, failures error) {
+func (r *run) delegateInParallel(ctx context.Context) (results []result, joinedErr error) {
 	type outcome struct {
 		result
 		err error
@@ -76,12 +76,12 @@ func (r *run) delegateInParallel(ctx context.Context) (results []result, failure
 	group.Wait()
 	for _, res := range outcomes {
 		if res.err != nil {
-			failures = errors.Join(failures, res.err)
+			joinedErr = errors.Join(joinedErr, res.err)
 			continue
 		}
 		results = append(results, res.result)
 	}
-	return results, failures
+	return results, joinedErr
 }
 
 func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (result, error) {

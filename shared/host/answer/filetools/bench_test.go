@@ -18,8 +18,8 @@ func BenchmarkGrep(b *testing.B) {
 	dir := b.TempDir()
 	s := newSession(b, func() (blob.Blobs, error) { return files.Open(dir, time.Now()) })
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
-	text := bytes.Repeat(line, workspace.MaxFile/len(line))
-	for n := range workspace.MaxBytes / workspace.MaxFile {
+	text := bytes.Repeat(line, workspace.MaxFileBytes/len(line))
+	for n := range workspace.MaxBytes / workspace.MaxFileBytes {
 		if _, err := s.Files.Write(b.Context(), s.workspaceRef, workspace.Change{Path: fmt.Sprintf("f%03d", n), Data: text}); err != nil {
 			b.Fatal(err)
 		}

@@ -140,7 +140,7 @@ func (s *session) logBlocked(path, reason string) {
 var redactCandidate = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {
-	return redactCandidate.ReplaceAllStringFunc(substrate.Truncate(text, 2*workspace.MaxPath), func(name string) string {
+	return redactCandidate.ReplaceAllStringFunc(substrate.Truncate(text, 2*workspace.MaxPathBytes), func(name string) string {
 		if strings.HasPrefix(name, "task ") {
 			return name
 		}
@@ -226,8 +226,8 @@ func (r *replacement) replaceIn(text string) (string, error) {
 		return "", problem.Invalid("old_string", "a text of the file", "a text that is not in the file")
 	case n > 1 && !r.All:
 		return "", problem.Invalid("old_string", "a text that occurs once, or replace_all", fmt.Sprintf("a text that occurs %d times", n))
-	case len(text)+n*(len(r.New)-len(r.Old)) > workspace.MaxFile:
-		return "", problem.New(problem.TooLarge, "expected at most %d bytes in a file, got more", workspace.MaxFile)
+	case len(text)+n*(len(r.New)-len(r.Old)) > workspace.MaxFileBytes:
+		return "", problem.New(problem.TooLarge, "expected at most %d bytes in a file, got more", workspace.MaxFileBytes)
 	}
 	return strings.ReplaceAll(text, r.Old, r.New), nil
 }

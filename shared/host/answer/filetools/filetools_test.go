@@ -345,7 +345,7 @@ func TestReplacements(t *testing.T) {
 		{replacement{"x", "c", false}, "abb", "! not in the file"},
 		{replacement{"", "c", false}, "abb", "! differs"},
 		{replacement{"b", "b", false}, "abb", "! differs"},
-		{replacement{"b", strings.Repeat("c", workspace.MaxFile), true}, strings.Repeat("b", 1000), "! at most 1048576 bytes"},
+		{replacement{"b", strings.Repeat("c", workspace.MaxFileBytes), true}, strings.Repeat("b", 1000), "! at most 1048576 bytes"},
 	} {
 		got, err := tt.e.replaceIn(tt.text)
 		want, failed := strings.CutPrefix(tt.want, "! ")

@@ -133,11 +133,11 @@ type Agent struct {
 	// Prepare, if not nil, changes each request before it is sent, for example to sign it.
 	Prepare func(context.Context, *outbound.Request) error
 
-	http    HTTP
-	url     string
-	dialect a2awire.Dialect
-	isREST  bool
-	ids     atomic.Uint64
+	http          HTTP
+	url           string
+	dialect       a2awire.Dialect
+	isREST        bool
+	lastRequestID atomic.Uint64
 }
 
 // NewAgent returns the agent of a card. It prefers JSON-RPC to HTTP+JSON.
@@ -157,7 +157,7 @@ func NewAgent(h HTTP, c *Card) (*Agent, error) {
 }
 
 func (a *Agent) newRequest(ctx context.Context, op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
-	id = strconv.FormatUint(a.ids.Add(1), 10)
+	id = strconv.FormatUint(a.lastRequestID.Add(1), 10)
 	body, err := json.Marshal(struct {
 		Version string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`

@@ -33,8 +33,8 @@ type Card struct {
 	// VacantID is the vacant id that the card claims, or zero. Only a signature with this id proves
 	// the claim.
 	VacantID identity.ID
-	// Price is the maximum price of a call in micro-dollars.
-	Price      int64
+	// MaxCharge is the maximum price of a call in micro-dollars.
+	MaxCharge  int64
 	PriceTerms price.Price
 	// RequiresSignature is set if the card requires the A2A extension for signed messages.
 	RequiresSignature bool
@@ -129,7 +129,7 @@ func (c *Card) readPrice(params canon.Value) {
 		return money.Amount(max(n, 0))
 	}
 	maxPrice := amount("price")
-	c.Price = int64(maxPrice)
+	c.MaxCharge = int64(maxPrice)
 	c.PriceTerms = price.Price{Flat: maxPrice}
 	if in, out := amount("price_in"), amount("price_out"); in > 0 || out > 0 {
 		c.PriceTerms = price.Price{Flat: amount("price_flat"), InputPrice: in, OutputPrice: out, MaxCharge: maxPrice}
@@ -178,7 +178,7 @@ func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, 
 	}
 	cardURL, cardURLErr := url.Parse(c.url)
 	if u, err := url.Parse(i.URL); err == nil && (cardURLErr != nil || u.Host != cardURL.Host) {
-		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected one at its own host; the agent's operator sets the URL of its card", cardURL.Host, u.Host)
+		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected an address at the card's own host; the agent's operator can correct the card", cardURL.Host, u.Host)
 	}
 	u, err := ParseURL(i.URL)
 	if err != nil {
@@ -201,22 +201,22 @@ type Signature struct {
 // json.dumps in Python, which earlier SDKs used.
 func (c *Card) signedForms() [][]byte {
 	var allMembers, membersV1, membersV03 []canon.Member
-	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
+	v03 := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
 	for _, m := range c.value.Members() {
 		if m.Key == "signatures" {
 			continue
 		}
 		allMembers = append(allMembers, m)
-		if old := m; m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
+		if v03 := m; m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
 			switch m.Key {
 			case "capabilities":
-				old.Value = withoutMember(m.Value, "extendedAgentCard")
+				v03.Value = withoutMember(m.Value, "extendedAgentCard")
 			case "securitySchemes":
-				old.Value = filterSchemeMembers(m.Value, func(name string) bool { return name != "type" && !strings.HasSuffix(name, "SecurityScheme") })
+				v03.Value = filterSchemeMembers(m.Value, func(name string) bool { return name != "type" && !strings.HasSuffix(name, "SecurityScheme") })
 			}
-			membersV03 = append(membersV03, old)
+			membersV03 = append(membersV03, v03)
 		}
-		if old[m.Key] {
+		if v03[m.Key] {
 			continue
 		}
 		if m.Key == "capabilities" { // only version 0.3 has this capability

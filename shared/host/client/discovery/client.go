@@ -201,16 +201,16 @@ func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Messa
 }
 
 func (c *Client) findOpenQuestion(ctx context.Context, question identity.Hash) ([]Choice, error) {
-	var o OpenQuestion
+	var openQuestion OpenQuestion
 	var found bool
 	err := c.currentMemory().Change(ctx, c.selfID(), func(r *SavedData) bool {
-		o, found = r.OpenQuestions[question]
+		openQuestion, found = r.OpenQuestions[question]
 		return false
 	})
-	if err != nil || !found || c.currentTime().Sub(o.AskedAt) > maxOpenTime {
+	if err != nil || !found || c.currentTime().Sub(openQuestion.AskedAt) > maxOpenTime {
 		return nil, err
 	}
-	savedCard, err := card.Parse(o.Card)
+	savedCard, err := card.Parse(openQuestion.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of an open call cannot be read")
 	}
@@ -218,8 +218,8 @@ func (c *Client) findOpenQuestion(ctx context.Context, question identity.Hash) (
 	if err != nil {
 		return nil, err
 	}
-	m := Match{ID: savedCard.VacantID, Card: savedCard, CardHash: savedCard.Hash(), URL: urls[0], fallbackURLs: urls[1:], Registry: o.Registry, Freshness: Same}
-	m.route, err = c.currentRoute()(o.Registry, &savedCard)
+	m := Match{ID: savedCard.VacantID, Card: savedCard, CardHash: savedCard.Hash(), URL: urls[0], fallbackURLs: urls[1:], Registry: openQuestion.Registry, Freshness: Same}
+	m.route, err = c.currentRoute()(openQuestion.Registry, &savedCard)
 	return []Choice{{Match: m}}, err
 }
 

@@ -53,11 +53,11 @@ func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 	}
 	var ranked []PromptMatch
 	for i := range matches {
-		f := PromptMatch{Match: matches[i]}
+		promptMatch := PromptMatch{Match: matches[i]}
 		var wordIndexes []int
 		for w := range words {
 			if values[w][i] > 0 {
-				f.Fit += weights[w] * values[w][i] / totalWeight
+				promptMatch.Fit += weights[w] * values[w][i] / totalWeight
 				wordIndexes = append(wordIndexes, w)
 			}
 		}
@@ -66,10 +66,10 @@ func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 		}
 		slices.SortStableFunc(wordIndexes, func(a, b int) int { return cmp.Compare(weights[b]*values[b][i], weights[a]*values[a][i]) })
 		for _, w := range wordIndexes {
-			f.SharedWords = append(f.SharedWords, words[w])
+			promptMatch.SharedWords = append(promptMatch.SharedWords, words[w])
 		}
-		f.Rating = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))
-		ranked = append(ranked, f)
+		promptMatch.Rating = promptMatch.Fit * (0.5 + 0.5*min(p(&promptMatch.Match, len(matches)), 1))
+		ranked = append(ranked, promptMatch)
 	}
 	slices.SortStableFunc(ranked, func(a, b PromptMatch) int {
 		return cmp.Or(outdatedRank(a.Match)-outdatedRank(b.Match), cmp.Compare(b.Rating, a.Rating))
@@ -103,14 +103,14 @@ func promptWords(prompt string) []string {
 }
 
 func wordValue(word string, terms *search.Terms) (best float64) {
-	for g := range terms {
-		for _, term := range terms[g] {
+	for group := range terms {
+		for _, term := range terms[group] {
 			points := 0.0
 			switch k, ok := search.MatchKind(word, term); {
 			case ok && (k != search.KindInside || search.MinInsideRunes(word) == 1) && utf8.RuneCountInString(word) >= search.MinInsideRunes(word), ok && k == search.KindExact:
-				points = float64(search.MatchPoints(search.Group(g), k))
+				points = float64(search.MatchPoints(search.Group(group), k))
 			case sameStem(word, term):
-				points = float64(search.MatchPoints(search.Group(g), search.KindPrefix)) / 2
+				points = float64(search.MatchPoints(search.Group(group), search.KindPrefix)) / 2
 			}
 			best = max(best, points/search.MaxPoints)
 		}

@@ -157,7 +157,7 @@ func decodeLaxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-func (a hostReply) hasMembers() bool {
+func (a hostReply) hasExtensionMembers() bool {
 	// Hosts of the reference do not send these members (PROTOCOL §6).
 	return a.state != "" || a.tip != nil || a.expectedSeq > 0 || a.code != ""
 }
@@ -191,7 +191,7 @@ func (a hostReply) isBelowFloor() bool {
 // isSeqTaken reports whether a reference host has already accepted an envelope with sequence number
 // seq. The error message is the only sign (PROTOCOL §23 A5).
 func (a hostReply) isSeqTaken(seq int64) bool {
-	return a.isConflict() && !a.hasMembers() &&
+	return a.isConflict() && !a.hasExtensionMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 

@@ -67,7 +67,7 @@ func (r *run) settleListed(ctx context.Context, e envelope.Envelope) error {
 	h, isCurrent := e.Hash(), r.isOfCurrentCall(&e)
 	r.askedHashes[h] = true
 	if isCurrent {
-		r.setCurrent(e)
+		r.setResultRequest(e)
 	}
 	reply, err := r.askFate(ctx, e, isCurrent)
 	if err != nil {

@@ -58,7 +58,7 @@ func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 	if e := r.state.anyCallEnvelope(); e != nil && (isSameMessage(e.Payload, *msg) || isSameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey)) || isThreadStart(e, *msg)) {
 		*msg = e.Payload
 		r.result.Resumed = true
-		r.setCurrent(*e)
+		r.setResultRequest(*e)
 		r.callKey = r.state.CallKey
 		return r.checkResumed(ctx)
 	}
@@ -119,7 +119,7 @@ func (r *run) checkResumed(ctx context.Context) error {
 	return checkErr
 }
 
-func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
+func (r *run) setResultRequest(e envelope.Envelope) identity.Hash {
 	r.result.Request, r.result.RequestHash = e, e.Hash()
 	return r.result.RequestHash
 }
@@ -172,7 +172,7 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 	if r.caller.Thread != AnyThread && msg.ContextID != nil {
 		r.state.ThreadID = *msg.ContextID
 	}
-	r.setCurrent(e)
+	r.setResultRequest(e)
 	return r.save()
 }
 
@@ -181,7 +181,7 @@ func (r *run) tooManyListedError() error {
 }
 
 func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool) error {
-	h := r.setCurrent(e)
+	h := r.setResultRequest(e)
 	r.mayHaveReachedTarget, r.mayBeAccepted = r.mayHaveReachedTarget || mayHaveArrived, r.mayBeAccepted || mayHaveArrived
 	body, callURL := envelope.AppendRequest(nil, nil, &e), r.withMaxPrice(r.callURLs.send)
 	storeFailed := false
@@ -189,7 +189,7 @@ func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool
 		reply, err := r.post(ctx, callURL, body)
 		// After the host's store failed, only an explicit reply shows that the call was not
 		// accepted.
-		isFateUnstated := storeFailed && err == nil && !reply.hasMembers()
+		isFateUnstated := storeFailed && err == nil && !reply.hasExtensionMembers()
 		r.mayBeAccepted = r.mayBeAccepted || mayHaveAccepted(reply, err) || isFateUnstated
 		storeFailed = storeFailed || err == nil && reply.hasStoreFailure()
 		if isRetryPointless(err) {
@@ -266,9 +266,9 @@ func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Ha
 
 func (r *run) actOnVerdict(ctx context.Context, h identity.Hash, reply hostReply, v verdict, otherEnvelope *envelope.Envelope, err error) error {
 	switch {
-	case v == verdictOther:
+	case v == verdictOtherAccepted:
 		return r.settleOther(ctx, *otherEnvelope, h)
-	case v == verdictMoved:
+	case v == verdictChainMoved:
 		return r.handleMovedChain(ctx, h, reply)
 	case v == verdictSignAgain && r.floorRetries > r.caller.tryLimit():
 		err = problem.New(problem.ClockSkew, "%s keeps asking for a later time: check the clock of this machine", r.target.Name)
@@ -284,7 +284,7 @@ func (r *run) actOnVerdict(ctx context.Context, h identity.Hash, reply hostReply
 // repeating the call makes a new call.
 func (r *run) deliverOutcome() error {
 	outcome := *r.state.callOutcome()
-	h := r.setCurrent(outcome.Request)
+	h := r.setResultRequest(outcome.Request)
 	r.result.Fate, r.result.Reply, r.result.ReplySeq, r.result.ReplyHash, r.result.CutReason = outcome.Fate, outcome.Reply, outcome.ReplySeq, outcome.ReplyHash, outcome.CutReason
 	r.result.ReplyBound = outcome.Reply != nil && envelope.IsReplyKey(outcome.Reply.IdempotencyKey)
 	r.state.CallKey = ""
@@ -327,7 +327,7 @@ func (r *run) settleOther(ctx context.Context, otherEnvelope envelope.Envelope, 
 	}
 	switch {
 	case reply.state == stateAnswered || reply.state == stateUnanswered:
-		otherHash := r.setCurrent(otherEnvelope)
+		otherHash := r.setResultRequest(otherEnvelope)
 		if v, _, err := r.judge(otherEnvelope, otherHash, reply, true); v != verdictSettled {
 			return r.actOnVerdict(ctx, otherHash, reply, v, nil, err)
 		}

@@ -17,9 +17,9 @@ type verdict int
 const (
 	verdictResend verdict = iota // send the same bytes again
 	verdictSettled
-	verdictOther     // another listed envelope was accepted
-	verdictSignAgain // sign a new envelope
-	verdictMoved     // another program moved the chain
+	verdictOtherAccepted // another listed envelope was accepted
+	verdictSignAgain     // sign a new envelope
+	verdictChainMoved    // another program moved the chain
 	verdictRefused
 )
 
@@ -154,7 +154,7 @@ func (r *run) addOutcome(outcome CallOutcome) {
 func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, reply hostReply, mayHaveArrived bool) (verdict, *envelope.Envelope) {
 	if reply.tip != nil {
 		if otherEnvelope := r.state.findNext(*reply.tip); otherEnvelope != nil {
-			return verdictOther, otherEnvelope
+			return verdictOtherAccepted, otherEnvelope
 		}
 	}
 	// A first call, or a call to a restored vacant, is signed again with a time after the floor. If
@@ -173,7 +173,7 @@ func (r *run) applyConflict(e envelope.Envelope, h identity.Hash, reply hostRepl
 			return r.settleLost(*otherEnvelope, h)
 		}
 	}
-	return verdictMoved, nil
+	return verdictChainMoved, nil
 }
 
 // findTaken returns the listed envelope that a reference host has accepted, or nil if it is

@@ -32,7 +32,7 @@ func (c *Caller) SignRequest(ctx context.Context, t Target, msg envelope.Message
 			}
 		}
 		e := r.state.callEnvelope()
-		r.setCurrent(*e)
+		r.setResultRequest(*e)
 		body = envelope.AppendRequest(nil, nil, e)
 		return nil
 	})
@@ -66,14 +66,14 @@ func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result
 		if e == nil {
 			return problem.New(problem.NotFound, "no call to %s is waiting for this answer", r.target.Name)
 		}
-		h := r.setCurrent(*e)
+		h := r.setResultRequest(*e)
 		v, _, err := r.judge(*e, h, reply, true)
 		switch v {
 		case verdictResend:
 			return problem.New(problem.Pending, "this reply is not final; the call to %s is stored: send the same bytes again", r.target.Name)
-		case verdictOther:
+		case verdictOtherAccepted:
 			return r.newStuckError(RemedyAsk, problem.Conflict, "%s had accepted an earlier call with this number: ask for its answer", r.target.Name)
-		case verdictMoved:
+		case verdictChainMoved:
 			return r.movedChainError(problem.Conflict, reply, "")
 		case verdictSignAgain:
 			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): run the same command again to sign a new one", reply.safeDetail())

@@ -64,7 +64,7 @@ func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Has
 	}, prev, nil
 }
 
-func (h HTTP) Witness(ctx context.Context, note []byte) (int, error) {
+func (h HTTP) SubmitCheckpoint(ctx context.Context, note []byte) (int, error) {
 	var s translog.WitnessedShape
 	err := h.Client.Post(ctx, "/v1/witness", translog.WitnessShape{Note: string(note)}, &s)
 	return s.Cosignatures, err

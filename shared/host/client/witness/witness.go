@@ -24,7 +24,7 @@ type Log interface {
 	// Event returns an event and the hash of the previous event, or nil if the event is not public.
 	Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error)
 	// note is a cosigned checkpoint. The result is its number of cosignatures.
-	Witness(ctx context.Context, note []byte) (int, error)
+	SubmitCheckpoint(ctx context.Context, note []byte) (int, error)
 }
 
 // MaxLogSize limits memory, because Verify holds the hashes of all events.
@@ -38,7 +38,7 @@ type Follower struct {
 	// KnownNote is another checkpoint that the log must continue, or nil.
 	KnownNote []byte
 	// Progress, if not nil, reports the progress of reading "hashes" or verifying "events".
-	Progress func(doing string, done, all uint64)
+	Progress func(phase string, done, total uint64)
 }
 
 type Report struct {
@@ -233,5 +233,5 @@ func (f Follower) Cosign(ctx context.Context, r Report, key identity.Signer, now
 	if err != nil {
 		return 0, err
 	}
-	return f.Log.Witness(ctx, note)
+	return f.Log.SubmitCheckpoint(ctx, note)
 }

@@ -148,7 +148,7 @@ func (h *host) Event(_ context.Context, seq uint64) (*event.Event, identity.Hash
 	return &e.Event, e.prev, nil
 }
 
-func (h *host) Witness(ctx context.Context, note []byte) (int, error) {
+func (h *host) SubmitCheckpoint(ctx context.Context, note []byte) (int, error) {
 	p, err := h.log.AddCosignatures(ctx, note)
 	return p.CosignatureCount, err
 }

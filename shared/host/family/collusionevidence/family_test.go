@@ -181,9 +181,9 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 		must(t, err)
 		return id
 	}
-	usual, bloated := grow("usual", "weigh this: {input}"), grow("bloated", strings.Repeat("z", plan.MaxTask))
+	usual, bloated := grow("usual", "weigh this: {input}"), grow("bloated", strings.Repeat("z", plan.MaxTaskBytes))
 	for i := range 3 {
-		grow(fmt.Sprint("s", i), strings.Repeat("z", plan.MaxTask))
+		grow(fmt.Sprint("s", i), strings.Repeat("z", plan.MaxTaskBytes))
 	}
 	e, units := h.everywhere(usual, parent.ID)
 	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].Child.Families); diff != "" || e.Pairs[0].Child.MissingReasons[gate.Substrate] != "" {

@@ -20,10 +20,10 @@ func (w AttemptWindow) recentStarts(now time.Time) []int64 {
 	return slices.DeleteFunc(slices.Clone(w.StartTimes), func(start int64) bool { return start <= oldest })
 }
 
-// countAttempt returns the write that counts an attempt for parent. The limit is per parent,
+// newAttemptCountPut returns the write that counts an attempt for parent. The limit is per parent,
 // because a parent can create any number of children, even on other hosts. The write must be
 // committed together with the attempt.
-func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
+func (s *Service) newAttemptCountPut(ctx context.Context, parent identity.ID, now time.Time) (store.Put, error) {
 	w, d, err := AttemptWindowDocs.Get(ctx, s.Store, AttemptWindowKey(parent))
 	if err != nil {
 		return store.Put{}, err

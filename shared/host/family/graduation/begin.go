@@ -175,7 +175,7 @@ func (s *Service) startAttempt(ctx context.Context, sub *Submission, parent iden
 		return Status{}, err
 	}
 	now := s.now()
-	countWrite, err := s.countAttempt(ctx, parent, now)
+	countWrite, err := s.newAttemptCountPut(ctx, parent, now)
 	if err != nil {
 		return Status{}, err
 	}
@@ -281,7 +281,7 @@ func unknownAttemptError(id ID) error {
 }
 
 func (s *Service) loadStatusOf(ctx context.Context, a *Attempt) (Status, error) {
-	w, d, err := StatusDocs.Require(ctx, s.Store, AttemptKey(a.Child, a.Position))
+	w, d, err := StatusDocs.Require(ctx, s.Store, StatusKey(a.Child, a.Position))
 	if err != nil {
 		return Status{}, err
 	}

@@ -39,7 +39,7 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fi
 	if err != nil {
 		return err
 	}
-	if err := s.checkDue(&st); err != nil { // checked as late as possible
+	if err := s.checkNotOverdue(&st); err != nil { // checked as late as possible
 		return err
 	}
 	st.Phase, st.Step, st.DecidedAt, st.Findings = Accepted, gate.StepCommit, s.now(), findings

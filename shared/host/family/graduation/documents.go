@@ -47,7 +47,7 @@ var (
 
 var attemptCodec = store.JSONCodec[storedAttempt](1)
 
-func AttemptKey(child identity.ID, position uint64) store.Key {
+func StatusKey(child identity.ID, position uint64) store.Key {
 	return StatusDocs.Key(child.String(), fmt.Sprintf("%016x", position))
 }
 

@@ -146,7 +146,7 @@ func (h *fixture) home() gatetest.Fixture {
 		Children: func(t *testing.T, parent identity.ID, n int) []identity.ID {
 			return h.children(t, parent, n)
 		},
-		Twins: func(t *testing.T) (parent, child identity.ID) {
+		SameSubstratePair: func(t *testing.T) (parent, child identity.ID) {
 			parent = h.vacant(t)
 			return parent, h.child(t, parent, "echo")
 		},

@@ -94,7 +94,7 @@ func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
 	must(f, err)
 	row, err := h.sound.Tip(f.Context(), graduation.Stream(st.Child))
 	must(f, err)
-	doc, err := h.sound.Doc(f.Context(), graduation.AttemptKey(st.Child, 1))
+	doc, err := h.sound.Doc(f.Context(), graduation.StatusKey(st.Child, 1))
 	must(f, err)
 	window, err := h.sound.Doc(f.Context(), graduation.WindowKey(sub.Request.ParentID))
 	must(f, err)
@@ -103,7 +103,7 @@ func FuzzStoredAttemptsAreReadOrRefusedAsDamaged(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, attempt := graduation.DecodeAttempt(st.Child, store.Row{Position: 1, Data: data})
-		_, status := graduation.DecodeStatus(st.Attempt, store.Doc{Key: graduation.AttemptKey(st.Child, 1), Version: 1, Data: data})
+		_, status := graduation.DecodeStatus(st.Attempt, store.Doc{Key: graduation.StatusKey(st.Child, 1), Version: 1, Data: data})
 		taken := graduation.WindowDocs.Check(store.Doc{Key: graduation.WindowKey(sub.Request.ParentID), Version: 1, Data: data})
 		policy := graduation.PolicyDocs.Check(store.Doc{Key: graduation.PolicyKey(""), Version: 1, Data: data})
 		for what, err := range map[string]error{"DecodeAttempt": attempt, "DecodeStatus": status, "WindowDocs.Check": taken, "PolicyDocs.Check": policy} {
@@ -118,7 +118,7 @@ func TestImpossibleAttemptIsDamaged(t *testing.T) {
 	h := newFixture(t)
 	st, err := h.gate.Submit(t.Context(), h.family(t))
 	must(t, err)
-	doc, err := h.sound.Doc(t.Context(), graduation.AttemptKey(st.Child, 1))
+	doc, err := h.sound.Doc(t.Context(), graduation.StatusKey(st.Child, 1))
 	must(t, err)
 	for name, change := range map[string]func(map[string]any){
 		"a later format":       func(m map[string]any) { m["format"] = 2 },

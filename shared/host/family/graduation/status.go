@@ -82,7 +82,7 @@ func (s *Status) newPut(writeID store.WriteID) (store.Put, error) {
 		w.DecidedAt = s.DecidedAt.UnixMicro()
 	}
 	data, err := StatusDocs.Encode(w)
-	return store.Put{Key: AttemptKey(s.Child, s.Position), IfVersion: s.version, WriteID: writeID, Data: data}, err
+	return store.Put{Key: StatusKey(s.Child, s.Position), IfVersion: s.version, WriteID: writeID, Data: data}, err
 }
 
 func DecodeStatus(a Attempt, d store.Doc) (Status, error) {

@@ -28,7 +28,7 @@ func (s *Service) RunTask(ctx context.Context, name gate.StepName, state RunStat
 }
 
 func (s *Service) runStep(ctx context.Context, name gate.StepName, st *Status, state RunState) (RunState, error) {
-	err := s.checkDue(st)
+	err := s.checkNotOverdue(st)
 	if err != nil {
 		return state, err
 	}
@@ -52,7 +52,7 @@ func decidedError(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is already decided: %s", st.ID, st.Phase)
 }
 
-func (s *Service) checkDue(st *Status) error {
+func (s *Service) checkNotOverdue(st *Status) error {
 	if s.now().Before(st.DueAt) {
 		return nil
 	}

@@ -217,7 +217,7 @@ func TestTriesOfMoreThanTheLimitAreDamaged(t *testing.T) {
 // A role that writes attempts cannot write windows.
 func TestEachDocumentThatLimitsHasAPartitionOfItsOwn(t *testing.T) {
 	id := newKey(t).ID()
-	keys := []store.Key{graduation.AttemptKey(id, 1), graduation.AttemptWindowKey(id), graduation.WindowKey(id)}
+	keys := []store.Key{graduation.StatusKey(id, 1), graduation.AttemptWindowKey(id), graduation.WindowKey(id)}
 	seen := map[string]bool{}
 	for _, k := range keys {
 		if seen[k.Partition] {

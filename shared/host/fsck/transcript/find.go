@@ -24,11 +24,11 @@ func (e idPrefix) matches(id identity.ID) bool { return strings.HasPrefix(id.Str
 // Find returns the only pair that matches. A reference is the name of a hosted vacant, an id, or a
 // prefix of an id.
 func Find(ctx context.Context, v store.View, callerRef, vacantRef string) (call.Pair, error) {
-	caller, err := resolveIDPrefix(ctx, v, "from", callerRef)
+	caller, err := resolveReference(ctx, v, "from", callerRef)
 	if err != nil {
 		return call.Pair{}, err
 	}
-	vacant, err := resolveIDPrefix(ctx, v, "to", vacantRef)
+	vacant, err := resolveReference(ctx, v, "to", vacantRef)
 	if err != nil {
 		return call.Pair{}, err
 	}
@@ -48,7 +48,7 @@ func Find(ctx context.Context, v store.View, callerRef, vacantRef string) (call.
 	return pairs[0], nil
 }
 
-func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) (idPrefix, error) {
+func resolveReference(ctx context.Context, v store.View, field, nameOrID string) (idPrefix, error) {
 	if id, err := identity.ParseID(nameOrID); err == nil {
 		return idPrefix{id.String()}, nil
 	}
@@ -65,9 +65,9 @@ func resolveIDPrefix(ctx context.Context, v store.View, field, nameOrID string) 
 	return idPrefix{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the start of an id", Got: fmt.Sprintf("%.80q", nameOrID)}
 }
 
-// ResolveOwn returns ownID, the id of the user's own identity. It returns an error if nameOrID may
+// ResolveOwnReference returns ownID, the id of the user's own identity. It returns an error if nameOrID may
 // also mean another vacant on this host. If ownID is empty, it returns nameOrID.
-func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (string, error) {
+func ResolveOwnReference(ctx context.Context, v store.View, nameOrID, ownID string) (string, error) {
 	if ownID == "" {
 		return nameOrID, nil
 	}
@@ -75,30 +75,30 @@ func ResolveOwn(ctx context.Context, v store.View, nameOrID, ownID string) (stri
 	if err != nil {
 		return "", problem.Invalid("own", "an id", fmt.Sprintf("%.80q", ownID))
 	}
-	prefix, err := resolveIDPrefix(ctx, v, "from", nameOrID)
+	prefix, err := resolveReference(ctx, v, "from", nameOrID)
 	if problem.Is(err, problem.NotFound) {
 		return ownID, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	other, err := identity.ParseID(prefix.digits) // fails for an incomplete id
+	matchedID, err := identity.ParseID(prefix.digits) // fails for an incomplete id
 	if err != nil {
-		other = self
+		matchedID = self
 		for s, err := range store.Streams(ctx, v, store.Stream(store.KindLogbook+"#"+string(decodeHexPrefix(prefix.digits)))) {
 			if err != nil {
 				return "", err
 			}
 			if ids := s.IDs(); len(ids) == 1 && prefix.matches(ids[0]) && ids[0] != self {
-				other = ids[0]
+				matchedID = ids[0]
 				break
 			}
 		}
 	}
-	if other == self {
+	if matchedID == self {
 		return ownID, nil
 	}
-	return "", problem.New(problem.Usage, "%q may be your identity %s or the vacant %s on this host; use the id", nameOrID, self.Short(), other.Short())
+	return "", problem.New(problem.Usage, "%q may be your identity %s or the vacant %s on this host; use the id", nameOrID, self.Short(), matchedID.Short())
 }
 
 const maxListedPairs = 4

@@ -189,7 +189,7 @@ func TestANameOfAnOwnIdentityIsRefusedIfAVacantHereHasItToo(t *testing.T) {
 		{word: "alice", own: own[:9], kind: problem.Malformed},
 	} {
 		a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
-			got, err := transcript.ResolveOwn(a.Ctx, v, tc.word, tc.own)
+			got, err := transcript.ResolveOwnReference(a.Ctx, v, tc.word, tc.own)
 			if got != tc.want || (tc.want == "") != problem.Is(err, tc.kind) {
 				t.Errorf("Own(%.9s, %.9s) = %.9s, %v, want %.9s, %v", tc.word, tc.own, got, err, tc.want, tc.kind)
 			}

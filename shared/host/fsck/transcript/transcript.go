@@ -100,9 +100,9 @@ type reader struct {
 	texts Opener
 	pair  call.Pair
 
-	firstPosition uint64   // first request to pass to fn
-	decisions     []uint64 // position of each request's decision, or 0
-	epoch         uint64
+	firstPosition     uint64   // first request to pass to fn
+	decisions         []uint64 // position of each request's decision, or 0
+	lastResponseEpoch uint64
 
 	page []call.ResponseRow
 }
@@ -124,7 +124,7 @@ func (r *reader) findDecisions(ctx context.Context) error {
 		if i := resp.RequestPosition - r.firstPosition; resp.RequestPosition >= r.firstPosition && i < uint64(len(r.decisions)) && r.decisions[i] == 0 {
 			r.decisions[i] = resp.Position
 		}
-		r.epoch = resp.Epoch
+		r.lastResponseEpoch = resp.Epoch
 		return false, nil
 	})
 }
@@ -144,7 +144,7 @@ func (r *reader) buildEntry(ctx context.Context, req *call.RequestRow) (e Entry,
 	switch position := r.decisions[req.Position-r.firstPosition]; {
 	case position > 0:
 		return e, r.setDecision(ctx, &e, position)
-	case r.epoch > req.Epoch && req.Price == 0:
+	case r.lastResponseEpoch > req.Epoch && req.Price == 0:
 		e.Outcome = Closed
 	default:
 		e.Outcome = Pending

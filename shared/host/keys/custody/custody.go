@@ -21,5 +21,5 @@ type Vault interface {
 // ErrWithheld means that the vault is not permitted to open a box. The box may be intact.
 var ErrWithheld = errors.New("this vault does not open secrets of that kind")
 
-// MaxSecret is the maximum size of a secret in bytes, which is the limit of KMS.
-const MaxSecret = 4096
+// MaxSecretBytes is the maximum size of a secret in bytes, which is the limit of KMS.
+const MaxSecretBytes = 4096

@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	MaxValue = 2 << 10 // bytes
-	MaxHosts = 16
-	maxName  = 64  // bytes
-	maxHost  = 255 // bytes
+	MaxValueBytes = 2 << 10 // bytes
+	MaxHosts      = 16
+	maxNameBytes  = 64  // bytes
+	maxHostBytes  = 255 // bytes
 	// MaxCacheAge is how long Use may return a value after its replacement or deletion.
 	MaxCacheAge = 10 * time.Second
 )
@@ -45,12 +45,12 @@ type Kind struct {
 
 // Secrets is safe for concurrent use. The fmt package prints only its type, so no value is printed.
 type Secrets struct {
-	kind  Kind
-	docs  store.DocKind[document]
-	vault custody.Vault
-	now   func() time.Time
-	store store.Updater
-	cache *lru.Cache[store.Key, cachedSecret]
+	kind    Kind
+	docs    store.DocKind[document]
+	vault   custody.Vault
+	now     func() time.Time
+	updater store.Updater
+	cache   *lru.Cache[store.Key, cachedSecret]
 }
 
 // New returns the secrets of a kind. rand must be safe for concurrent use.
@@ -127,7 +127,7 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 	if err != nil {
 		return info, err
 	}
-	err = s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err = s.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		old, d, err := s.docs.Get(ctx, tx, s.docKey(tenant, name))
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *Secrets) List(ctx context.Context, owner string) (infos []Info, err err
 	if err := tenant.Check(owner); err != nil {
 		return nil, err
 	}
-	for secret, err := range s.docs.Each(ctx, s.store.Store, s.docs.Range(owner)) {
+	for secret, err := range s.docs.Each(ctx, s.updater.Store, s.docs.Range(owner)) {
 		if err != nil {
 			return nil, store.AsProblem(err)
 		}
@@ -177,7 +177,7 @@ func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
 	if err := checkTenantAndName(tenant, name); err != nil {
 		return err
 	}
-	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err := s.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		old, d, err := s.docs.Get(ctx, tx, s.docKey(tenant, name))
 		if err == nil && old.isAbsent() {
 			err = missingError(tenant, name)
@@ -263,7 +263,7 @@ func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
 }
 
 func (s *Secrets) load(ctx context.Context, tenant, name string) (document, error) {
-	secret, _, err := s.docs.Get(ctx, s.store.Store, s.docKey(tenant, name))
+	secret, _, err := s.docs.Get(ctx, s.updater.Store, s.docKey(tenant, name))
 	if err == nil && secret.isAbsent() {
 		err = missingError(tenant, name)
 	}
@@ -289,8 +289,8 @@ func checkTenantAndName(owner, name string) error {
 
 func CheckName(name string) error {
 	const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	if name == "" || len(name) > maxName || strings.Trim(name, nameLetters) != "" {
-		return problem.Invalid("secret", fmt.Sprintf("a name of 1 to %d of a-z A-Z 0-9 . _ -", maxName), fmt.Sprintf("%.80q", name))
+	if name == "" || len(name) > maxNameBytes || strings.Trim(name, nameLetters) != "" {
+		return problem.Invalid("secret", fmt.Sprintf("a name of 1 to %d of a-z A-Z 0-9 . _ -", maxNameBytes), fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }
@@ -298,8 +298,8 @@ func CheckName(name string) error {
 // checkValue must not return an error that contains value.
 func checkValue(value []byte) error {
 	switch {
-	case len(value) == 0 || len(value) > MaxValue:
-		return problem.Invalid("value", fmt.Sprintf("1 to %d bytes", MaxValue), strconv.Itoa(len(value)))
+	case len(value) == 0 || len(value) > MaxValueBytes:
+		return problem.Invalid("value", fmt.Sprintf("1 to %d bytes", MaxValueBytes), strconv.Itoa(len(value)))
 	case slices.ContainsFunc(value, func(c byte) bool { return c <= ' ' || c >= 0x7f }):
 		return problem.Invalid("value", "printable ASCII without blanks", "another character")
 	}
@@ -312,7 +312,7 @@ func normalizeHosts(hosts []string) (hostPorts []string, err error) {
 	}
 	for i, h := range hosts {
 		u, err := url.Parse("https://" + h)
-		if err != nil || u.Host != h || u.Hostname() == "" || len(h) > maxHost || strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' }) {
+		if err != nil || u.Host != h || u.Hostname() == "" || len(h) > maxHostBytes || strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' }) {
 			return nil, problem.Invalid(fmt.Sprintf("hosts[%d]", i), "HOST or HOST:PORT, for example api.example.com", fmt.Sprintf("%.80q", h))
 		}
 		hostPorts = append(hostPorts, hostPort(u))

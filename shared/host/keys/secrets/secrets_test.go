@@ -279,7 +279,7 @@ func TestSetNamesTheInvalidFieldAndHidesTheValue(t *testing.T) {
 		"no value":          {"", "key", "", "value", nil},
 		"a line break":      {"", "key", canary + "\nX-Evil: 1", "value", []string{"a.example"}},
 		"umlauts":           {"", "key", canary + "ä", "value", []string{"a.example"}},
-		"a long value":      {"", "key", canary + strings.Repeat("x", secrets.MaxValue), "value", []string{"a.example"}},
+		"a long value":      {"", "key", canary + strings.Repeat("x", secrets.MaxValueBytes), "value", []string{"a.example"}},
 		"bound to nothing":  {"", "key", canary, "hosts", nil},
 		"a URL":             {"", "key", canary, "hosts[0]", []string{"https://a.example"}},
 		"a path of a host":  {"", "key", canary, "hosts[1]", []string{"a.example", "a.example/x"}},

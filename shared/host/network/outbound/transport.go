@@ -8,7 +8,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-const MaxStream = 4 << 20
+const MaxStreamBytes = 4 << 20
 
 // HTTPClient returns an http.Client that makes the same checks as Do. A redirect is an error of
 // kind Forbidden, and only the request's context limits the time.
@@ -29,9 +29,9 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		reply.Body.Close()
 		return nil, problem.New(problem.Forbidden, "%s answers with a redirect, status %d, which is not followed", req.URL.Host, reply.StatusCode)
 	}
-	reply.Body = &limitedBody{ReadCloser: reply.Body, remaining: MaxStream, connectionError: func(err error) error { return requestError(ctx, req.URL.Host, err) },
+	reply.Body = &limitedBody{ReadCloser: reply.Body, remaining: MaxStreamBytes, connectionError: func(err error) error { return requestError(ctx, req.URL.Host, err) },
 		tooLargeError: func() error {
-			return problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", req.URL.Host, MaxStream)
+			return problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", req.URL.Host, MaxStreamBytes)
 		}}
 	return reply, nil
 }

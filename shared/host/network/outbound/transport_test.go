@@ -39,7 +39,7 @@ func TestAnHTTPClientChecksAsTheClientDoes(t *testing.T) {
 		}
 		return nil
 	}
-	big := outbound.MaxStream + 1
+	big := outbound.MaxStreamBytes + 1
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/far":
@@ -80,7 +80,7 @@ func TestAnHTTPClientChecksAsTheClientDoes(t *testing.T) {
 		}
 	}
 	big--
-	if got, err := fetch(t, near, me, s.URL+"/big"); len(got) != outbound.MaxStream || err != nil {
+	if got, err := fetch(t, near, me, s.URL+"/big"); len(got) != outbound.MaxStreamBytes || err != nil {
 		t.Errorf("fetch() of the most = %d bytes, %v", len(got), err)
 	}
 }

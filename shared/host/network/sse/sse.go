@@ -40,7 +40,7 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 		var name, dataName, id string
 		hasData := false
 		nameAfterData := false
-		isOneEvent := false
+		isMultilineData := false
 		for {
 			var err error
 			if line, err = reader.readLine(line[:0], maxBytes); err != nil {
@@ -54,7 +54,7 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 					return
 				}
 				id = ""
-				name, data, hasData, nameAfterData, isOneEvent = "", data[:0], false, false, false
+				name, data, hasData, nameAfterData, isMultilineData = "", data[:0], false, false, false
 				continue
 			}
 			field, value, _ := bytes.Cut(line, []byte(":"))
@@ -71,8 +71,8 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 			case string(field) != "data":
 				continue
 			}
-			if hasData && !isOneEvent {
-				if isOneEvent = !startsNewEvent(data, value); !isOneEvent {
+			if hasData && !isMultilineData {
+				if isMultilineData = !startsNewEvent(data, value); !isMultilineData {
 					if !yield(Event{dataName, id, data}, nil) {
 						return
 					}

@@ -83,7 +83,7 @@ func (q *Queue) wake() {
 // Run passes messages to handle until ctx ends, and returns once all handlers have returned. shares
 // returns the limits of concurrent turns that apply to a message.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
-	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, runningByShare: map[string]int{}, refusalTimes: map[string]time.Time{}, finished: map[string]bool{}}
+	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, runningByShare: map[string]int{}, refusalTimes: map[string]time.Time{}, handledKeys: map[string]bool{}}
 	defer w.running.Wait()
 	for {
 		if err := w.startHandlers(ctx); err != nil && ctx.Err() == nil {
@@ -112,13 +112,13 @@ type worker struct {
 	// refusalTimes contains the time at which a handler first refused a message. The retry time
 	// begins only then, because a message may wait long for its shares.
 	refusalTimes map[string]time.Time
-	// finished contains the messages whose handlers have returned since the last clearFinished. The
+	// handledKeys contains the messages whose handlers have returned since the last clearHandledKeys. The
 	// current page may still contain them although they are deleted.
-	finished map[string]bool
+	handledKeys map[string]bool
 }
 
 func (w *worker) startHandlers(ctx context.Context) error {
-	w.clearFinished()
+	w.clearHandledKeys()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.Range(), store.MaxPage) {
 		if err != nil {
 			return err
@@ -141,7 +141,7 @@ func (w *worker) startHandlers(ctx context.Context) error {
 			}
 			w.running.Go(func() { w.handleMessage(senderCtx, d, m.text, shares) })
 		}
-		w.clearFinished() // must precede the read of the next page
+		w.clearHandledKeys() // must precede the read of the next page
 	}
 	return nil
 }
@@ -191,16 +191,16 @@ func (w *worker) deleteMessage(ctx context.Context, d store.Doc) error {
 	return nil
 }
 
-func (w *worker) clearFinished() {
+func (w *worker) clearHandledKeys() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.finished)
+	clear(w.handledKeys)
 }
 
 func (w *worker) tryStart(sortKey string, shares []task.Share) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[sortKey] || w.finished[sortKey] {
+	if w.busy[sortKey] || w.handledKeys[sortKey] {
 		return false
 	}
 	for _, s := range shares {
@@ -223,7 +223,7 @@ func (w *worker) releaseShares(sortKey string, shares []task.Share, isDone bool)
 	if isDone {
 		delete(w.busy, sortKey)
 	}
-	w.finished[sortKey] = true
+	w.handledKeys[sortKey] = true
 	for _, s := range shares {
 		wasFull = wasFull || w.runningByShare[s.Key] == s.Max
 		if w.runningByShare[s.Key]--; w.runningByShare[s.Key] == 0 {

@@ -58,8 +58,8 @@ func allRequests() []request {
 	}
 	probeAll := func(_ testing.TB, r *registry.Registry, _ *identity.Key) error {
 		for {
-			reached, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil })
-			if err != nil || !reached.HasMore {
+			result, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil })
+			if err != nil || !result.HasMore {
 				return err
 			}
 		}
@@ -92,9 +92,9 @@ func allRequests() []request {
 func testInterruptions(t *testing.T, inner store.Store) {
 	keyIndex := 10_000
 	for _, req := range allRequests() {
-		interrupt := func(callIndex int, fault storetest.Fault, crash, lateAfterResend bool) []string {
+		interrupt := func(callIndex int, fault storetest.Fault, crash, appliedAfterResend bool) []string {
 			keyIndex++
-			return req.interrupt(t, inner, Key(keyIndex), callIndex, fault, crash, lateAfterResend)
+			return req.interrupt(t, inner, Key(keyIndex), callIndex, fault, crash, appliedAfterResend)
 		}
 		ops := interrupt(-1, storetest.NoFault, false, false)
 		if len(ops) < 2 {
@@ -120,12 +120,12 @@ func testInterruptions(t *testing.T, inner store.Store) {
 
 // interrupt runs one request of k and applies fault to its store call number callIndex. In a crash,
 // all later calls fail. It returns the store calls of the request.
-func (q *request) interrupt(t *testing.T, inner store.Store, k *identity.Key, callIndex int, fault storetest.Fault, crash, lateAfterResend bool) (ops []string) {
+func (q *request) interrupt(t *testing.T, inner store.Store, k *identity.Key, callIndex int, fault storetest.Fault, crash, appliedAfterResend bool) (ops []string) {
 	t.Helper()
-	name := fmt.Sprintf("%s, call %d %s, crash %t, late last %t", q.name, callIndex, fault, crash, lateAfterResend)
-	reliable := Open(inner, NewClock())
+	name := fmt.Sprintf("%s, call %d %s, crash %t, applied after resend %t", q.name, callIndex, fault, crash, appliedAfterResend)
+	faultlessRegistry := Open(inner, NewClock())
 	for _, prepare := range q.prepare {
-		if err := prepare(t, reliable, k); err != nil {
+		if err := prepare(t, faultlessRegistry, k); err != nil {
 			t.Fatalf("%s: earlier request: %v", name, err)
 		}
 	}
@@ -151,14 +151,14 @@ func (q *request) interrupt(t *testing.T, inner store.Store, k *identity.Key, ca
 	if err != nil && isCommit && !crash {
 		t.Errorf("%s: the request failed after a single failed commit: %v", name, err)
 	}
-	if !lateAfterResend {
+	if !appliedAfterResend {
 		lossy.ApplyPending(context.Background())
 	}
-	if err := q.send(t, reliable, k); err != nil {
+	if err := q.send(t, faultlessRegistry, k); err != nil {
 		t.Errorf("%s: sent again = %v", name, err)
 	}
 	lossy.ApplyPending(context.Background())
-	q.wantResult(t, name, reliable, k.ID())
+	q.wantResult(t, name, faultlessRegistry, k.ID())
 	return ops
 }
 

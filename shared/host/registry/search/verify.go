@@ -13,28 +13,28 @@ import (
 
 // EntryOf returns the index entry of a vacant and its card. ok is false if searches do not show the
 // vacant or its card is unreadable.
-func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
-	if !g.IsListed() {
+func EntryOf(reg *registry.Registration) (e Entry, c card.Card, ok bool) {
+	if !reg.IsListed() {
 		return Entry{}, card.Card{}, false
 	}
-	return newEntry(g)
+	return newEntry(reg)
 }
 
-func newEntry(g *registry.Registration) (e Entry, c card.Card, ok bool) {
-	c, err := card.Parse(g.Card)
-	if err != nil || c.VacantID != g.ID {
+func newEntry(reg *registry.Registration) (e Entry, c card.Card, ok bool) {
+	c, err := card.Parse(reg.Card)
+	if err != nil || c.VacantID != reg.ID {
 		return Entry{}, card.Card{}, false
 	}
 	e = Entry{
-		ID: g.ID, FirstSeq: g.FirstSeq, Capability: c.CapabilityText, DeclaredCapabilities: g.DeclaredCapabilities,
-		ClaimedFamily: g.Family, Score: g.Reputation.EarnedScore(),
+		ID: reg.ID, FirstSeq: reg.FirstSeq, Capability: c.CapabilityText, DeclaredCapabilities: reg.DeclaredCapabilities,
+		ClaimedFamily: reg.Family, Score: reg.Reputation.EarnedScore(),
 	}
-	if g.Hosted {
-		e.Name = g.Name
+	if reg.Hosted {
+		e.Name = reg.Name
 	}
-	v := g.Venue()
+	v := reg.Venue()
 	e.Category, e.Areas, e.Bookable = v.Category, append([]string{v.Location}, v.Areas...), v.Bookable
-	if l := g.Listing; l != nil {
+	if l := reg.Listing; l != nil {
 		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Price
 		if l.Venue != nil {
 			e.VenueTexts = []string{l.Venue.Slug, v.Name, v.Category}
@@ -45,11 +45,11 @@ func newEntry(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 
 type preparedRegistration struct {
 	*registry.CachedRegistration
-	entry      Entry
-	texts      normalTexts
-	card       card.Card
-	hasOwnCard bool
-	size       int64
+	entry        Entry
+	texts        normalTexts
+	card         card.Card
+	hasValidCard bool
+	size         int64
 }
 
 // maxCachedRegistrations take about 40 MB.
@@ -68,19 +68,19 @@ func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*pre
 	if ok && r == last {
 		return cached, nil
 	}
-	g := &r.Registration
-	p := &preparedRegistration{CachedRegistration: r, size: registrationSize(g)}
-	if p.entry, p.card, ok = newEntry(g); ok && g.ID == id {
-		p.texts, p.hasOwnCard = p.entry.buildTexts(), s.isOwnCard(&p.card, g)
+	reg := &r.Registration
+	p := &preparedRegistration{CachedRegistration: r, size: registrationSize(reg)}
+	if p.entry, p.card, ok = newEntry(reg); ok && reg.ID == id {
+		p.texts, p.hasValidCard = p.entry.buildTexts(), s.hasValidCard(&p.card, reg)
 	}
-	if p.size <= maxCachedSize {
+	if p.size <= maxCachedBytes {
 		s.registrations.Add(id, p)
 	}
 	return p, nil
 }
 
 // Larger registrations are not cached, so that the cache does not fill the memory.
-const maxCachedSize = 8 << 10
+const maxCachedBytes = 8 << 10
 
 // verifyHit returns nil if the hit must be dropped.
 func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *atomic.Int64) (*Match, error) {
@@ -94,12 +94,12 @@ func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *ato
 		return nil, err
 	}
 	readBytes.Add(p.size)
-	g := &p.Registration
-	if !p.Registered || g.ID != h.ID {
+	reg := &p.Registration
+	if !p.Registered || reg.ID != h.ID {
 		s.logDroppedHit(ctx, h, "it is not registered")
 		return nil, nil
 	}
-	if !g.IsListed() {
+	if !reg.IsListed() {
 		s.logDroppedHit(ctx, h, "it is not listed now")
 		return nil, nil
 	}
@@ -108,23 +108,23 @@ func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *ato
 		s.logDroppedHit(ctx, h, "it does not match now")
 		return nil, nil
 	}
-	if !p.hasOwnCard {
+	if !p.hasValidCard {
 		s.logDroppedHit(ctx, h, "its card does not verify")
 		return nil, nil
 	}
-	m := &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}
+	m := &Match{Registration: *reg, Card: p.card, Score: p.entry.Score, Rank: rank}
 	if q.RequiredWords() < len(q.Words) {
 		m.MissingWords = q.missingWords(&p.texts.groups)
 	}
 	return m, nil
 }
 
-func registrationSize(g *registry.Registration) int64 {
-	size := len(g.Card)
-	for _, text := range g.DeclaredCapabilities {
+func registrationSize(reg *registry.Registration) int64 {
+	size := len(reg.Card)
+	for _, text := range reg.DeclaredCapabilities {
 		size += len(text)
 	}
-	if l := g.Listing; l != nil {
+	if l := reg.Listing; l != nil {
 		size += len(l.Summary)
 		for _, text := range slices.Concat(l.Tags, l.Skills) {
 			size += len(text)
@@ -143,13 +143,13 @@ func (s *Service) logDroppedHit(ctx context.Context, h Hit, reason string) {
 // maxCachedVerdicts take about 10 MB.
 const maxCachedVerdicts = 1 << 16
 
-// isOwnCard reports whether c is the registered card and its signature verifies. The card's own
+// hasValidCard reports whether c is the registered card and its signature verifies. The card's own
 // hash does not include the signature, so the cache key is the hash of the blob.
-func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
-	if c.Hash() != g.CardHash {
+func (s *Service) hasValidCard(c *card.Card, reg *registry.Registration) bool {
+	if c.Hash() != reg.CardHash {
 		return false
 	}
-	key := identity.Sum(g.Card)
+	key := identity.Sum(reg.Card)
 	if isValid, ok := s.cardVerdicts.Get(key); ok {
 		return isValid
 	}

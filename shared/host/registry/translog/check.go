@@ -62,7 +62,7 @@ type checker struct {
 	report func(Mismatch)
 
 	tree           frontier
-	lastEvent      identity.Hash // hash of the last event
+	lastEventHash  identity.Hash // hash of the last event
 	currentEpoch   Epoch         // zero if the stored epoch is unusable
 	epochNumber    uint64
 	lastCoveredSeq uint64
@@ -94,12 +94,12 @@ func (c *checker) checkRows(s store.Stream, decodeLeaf func(store.Row) (leaf, pr
 			return nil
 		}
 		for _, row := range rows[:min(uint64(len(rows)), c.head.size-c.tree.size)] {
-			event, _, err := decodeLeaf(row)
+			eventHash, _, err := decodeLeaf(row)
 			if err != nil {
 				c.report(Mismatch{HeadKey(), fmt.Sprintf("event %d, which is sealed", row.Position), problem.AsError(err).Error()})
 				return nil
 			}
-			if err := c.addEvent(event); err != nil {
+			if err := c.addEvent(eventHash); err != nil {
 				return err
 			}
 		}
@@ -107,12 +107,12 @@ func (c *checker) checkRows(s store.Stream, decodeLeaf func(store.Row) (leaf, pr
 	return nil
 }
 
-func (c *checker) addEvent(event identity.Hash) error {
-	if err := c.tree.add(event, c.checkTile); err != nil {
+func (c *checker) addEvent(eventHash identity.Hash) error {
+	if err := c.tree.add(eventHash, c.checkTile); err != nil {
 		return err
 	}
-	c.lastEvent = event
-	c.epochTree.Add(event)
+	c.lastEventHash = eventHash
+	c.epochTree.Add(eventHash)
 	if c.tree.size != c.currentEpoch.LastSeq {
 		return nil
 	}
@@ -226,7 +226,7 @@ func (c *checker) checkHead() {
 	if !c.epochDamaged && (c.lastCoveredSeq != c.head.size || c.epochNumber != c.head.epochCount) {
 		c.report(Mismatch{HeadKey(), fmt.Sprintf("%d epochs up to event %d", c.head.epochCount, c.head.size), fmt.Sprintf("%d up to %d", c.epochNumber, c.lastCoveredSeq)})
 	}
-	if root, err := c.tree.root(); err != nil || root != c.head.root || c.lastEvent != c.head.lastLeaf {
-		c.report(Mismatch{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.lastEvent), fmt.Sprintf("%x after %s", c.head.root, c.head.lastLeaf)})
+	if root, err := c.tree.root(); err != nil || root != c.head.root || c.lastEventHash != c.head.lastLeaf {
+		c.report(Mismatch{HeadKey(), fmt.Sprintf("root %x after event %s", root, c.lastEventHash), fmt.Sprintf("%x after %s", c.head.root, c.head.lastLeaf)})
 	}
 }

@@ -115,8 +115,8 @@ func VerifyCheckpoint(msg []byte) (Checkpoint, []Cosignature, error) {
 }
 
 func openNote(msg []byte, configured map[string]note.Verifier) (Checkpoint, *note.Note, error) {
-	if len(msg) > MaxNote {
-		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNote), strconv.Itoa(len(msg)))
+	if len(msg) > MaxNoteBytes {
+		return Checkpoint{}, nil, problem.Invalid("checkpoint", fmt.Sprintf("at most %d bytes", MaxNoteBytes), strconv.Itoa(len(msg)))
 	}
 	text, _, ok := strings.Cut(string(msg), "\n\n")
 	// Errors show names from the note, so all characters must be printable.

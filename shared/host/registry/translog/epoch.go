@@ -36,8 +36,8 @@ type EpochTree struct {
 	perfectRoots []identity.Hash // roots of perfect trees, largest first, one per set bit of size
 }
 
-func (t *EpochTree) Add(event identity.Hash) {
-	node := epochLeaf(event)
+func (t *EpochTree) Add(eventHash identity.Hash) {
+	node := epochLeaf(eventHash)
 	t.lastNode = node
 	for n := t.size; n&1 == 1; n >>= 1 {
 		node = epochNode(t.perfectRoots[len(t.perfectRoots)-1], node)
@@ -80,9 +80,9 @@ func (t *EpochTree) Root() identity.Hash {
 	}
 }
 
-func epochLeaf(event identity.Hash) identity.Hash {
+func epochLeaf(eventHash identity.Hash) identity.Hash {
 	var b [1 + identity.Size]byte
-	copy(b[1:], event[:])
+	copy(b[1:], eventHash[:])
 	return blake2b.Sum256(b[:])
 }
 

@@ -29,11 +29,11 @@ type Consistency struct {
 }
 
 // CheckInclusion verifies that the event with the number seq in the tree of c has the given hash.
-func CheckInclusion(c Checkpoint, seq uint64, event identity.Hash, p Proof) error {
+func CheckInclusion(c Checkpoint, seq uint64, eventHash identity.Hash, p Proof) error {
 	if seq == 0 {
 		return problem.New(problem.Untrusted, "event numbers start at 1, got 0")
 	}
-	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, seq-1, c.Size, hashLeaf(event), p, c.Root[:]); err != nil {
+	if err := proof.VerifyInclusion(rfc6962.DefaultHasher, seq-1, c.Size, hashLeaf(eventHash), p, c.Root[:]); err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the proof does not show that event %d is in the log of %d events", seq, c.Size)
 	}
 	return nil

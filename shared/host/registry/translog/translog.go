@@ -54,8 +54,8 @@ const (
 	// MaxCosignatures limits the vacants that cosign a checkpoint. Configured witnesses do not
 	// count, so that strangers cannot displace them.
 	MaxCosignatures = 32
-	// MaxNote limits a checkpoint with its signatures, in bytes.
-	MaxNote = 16 << 10
+	// MaxNoteBytes limits a checkpoint with its signatures, in bytes.
+	MaxNoteBytes = 16 << 10
 )
 
 const (

@@ -33,10 +33,10 @@ type frontier struct {
 	partialTiles [][]byte
 }
 
-func hashLeaf(event identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(event[:]) }
+func hashLeaf(eventHash identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(eventHash[:]) }
 
-func (f *frontier) add(event identity.Hash, storeTile func(tileID, []byte) error) error {
-	node := hashLeaf(event)
+func (f *frontier) add(eventHash identity.Hash, storeTile func(tileID, []byte) error) error {
+	node := hashLeaf(eventHash)
 	for level := uint(0); ; level++ {
 		if int(level) == len(f.partialTiles) {
 			f.partialTiles = append(f.partialTiles, nil)
@@ -134,11 +134,11 @@ type Tree struct {
 	leafRange *compact.Range
 }
 
-func (t *Tree) Add(event identity.Hash) error {
+func (t *Tree) Add(eventHash identity.Hash) error {
 	if t.leafRange == nil {
 		t.leafRange = newRangeFactory().NewEmptyRange(0)
 	}
-	return t.leafRange.Append(hashLeaf(event), nil)
+	return t.leafRange.Append(hashLeaf(eventHash), nil)
 }
 
 func (t *Tree) Size() uint64 {

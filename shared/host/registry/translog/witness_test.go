@@ -103,7 +103,7 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 		{"the host's own signature alone", own, problem.Forbidden},
 		{"no signature", []byte(c.Text() + "\n"), problem.Malformed},
 		{"no note", []byte("hello"), problem.Malformed},
-		{"too much", []byte(c.Text() + "\n" + strings.Repeat("x", translog.MaxNote)), problem.Malformed},
+		{"too much", []byte(c.Text() + "\n" + strings.Repeat("x", translog.MaxNoteBytes)), problem.Malformed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := l.AddCosignatures(t.Context(), tt.msg); !problem.Is(err, tt.want) {
@@ -146,8 +146,8 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 	if err != nil || p.CosignatureCount != translog.MaxCosignatures+1 {
 		t.Errorf("Cosign() of a configured witness = %d, %v, want %d", p.CosignatureCount, err, translog.MaxCosignatures+1)
 	}
-	if len(p.Note) > translog.MaxNote {
-		t.Errorf("the note has %d bytes, want at most %d", len(p.Note), translog.MaxNote)
+	if len(p.Note) > translog.MaxNoteBytes {
+		t.Errorf("the note has %d bytes, want at most %d", len(p.Note), translog.MaxNoteBytes)
 	}
 	w.latest(l)
 }

@@ -22,7 +22,7 @@ import (
 // idleTimeout is short because connections break while a Lambda function is frozen.
 const idleTimeout = 20 * time.Second
 
-// HTTPClient returns a client that uses no proxy and limits answers to outbound.MaxStream bytes.
+// HTTPClient returns a client that uses no proxy and limits answers to outbound.MaxStreamBytes bytes.
 func HTTPClient() aws.HTTPClient {
 	return limitedClient{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = nil
@@ -41,7 +41,7 @@ func (l limitedClient) Do(r *http.Request) (*http.Response, error) {
 	}
 	reply, err := l.HTTPClient.Do(r)
 	if err == nil {
-		reply.Body = http.MaxBytesReader(nil, reply.Body, outbound.MaxStream)
+		reply.Body = http.MaxBytesReader(nil, reply.Body, outbound.MaxStreamBytes)
 	}
 	return reply, err
 }

@@ -116,28 +116,28 @@ const (
 const (
 	DefaultMaxTurns = 16
 	MaxTurns        = 64
-	MaxBlob         = 64 << 10 // bytes of the JSON form
+	MaxBlobBytes    = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
 	// DefaultPaidTokens is the default of Agent.MaxTokens if a turn has a cost, because a
 	// reservation of money requires a limit.
-	DefaultPaidTokens = 8192
-	MaxTimeout        = 900 // seconds
-	MaxVacants        = 32
-	MaxServers        = 8
-	MaxInput          = 16
-	maxServerName     = 32
-	maxList           = 128 // elements of each other list
-	maxPaths          = 16
-	maxPath           = 400 // bytes
-	maxText           = 1 << 10
+	DefaultPaidTokens   = 8192
+	MaxTimeoutSeconds   = 900 // seconds
+	MaxVacants          = 32
+	MaxServers          = 8
+	MaxInputTypes       = 16
+	maxServerNameLength = 32
+	maxListLength       = 128 // elements of each other list
+	maxPaths            = 16
+	maxPathBytes        = 400 // bytes
+	maxTextBytes        = 1 << 10
 )
 
 // Parse parses and checks the JSON form. It rejects unknown members.
 func Parse(data []byte) (a Agent, err error) {
-	if len(data) > MaxBlob {
-		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
+	if len(data) > MaxBlobBytes {
+		return a, &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlobBytes), Got: strconv.Itoa(len(data))}
 	}
-	err = canon.Unmarshal(data, &a, canon.Limits{Bytes: MaxBlob, Depth: 3, Keys: 64})
+	err = canon.Unmarshal(data, &a, canon.Limits{Bytes: MaxBlobBytes, Depth: 3, Keys: 64})
 	if err == nil {
 		err = a.Check()
 	}
@@ -148,7 +148,7 @@ func (a *Agent) checkMembers() error {
 	for _, number := range []struct {
 		field   string
 		is, max int
-	}{{"max_tokens", a.MaxTokens, MaxTokens}, {"max_turns", a.MaxTurns, MaxTurns}, {"timeout", a.Timeout, MaxTimeout}} {
+	}{{"max_tokens", a.MaxTokens, MaxTokens}, {"max_turns", a.MaxTurns, MaxTurns}, {"timeout", a.Timeout, MaxTimeoutSeconds}} {
 		if number.is < 0 || number.is > number.max {
 			return problem.Invalid(number.field, fmt.Sprintf("1 to %d", number.max), strconv.Itoa(number.is))
 		}
@@ -163,16 +163,16 @@ func (a *Agent) checkMembers() error {
 		is    []string
 		max   int
 	}{
-		{"allowed_tools", a.AllowedTools, maxList}, {"disallowed_tools", a.DisallowedTools, maxList}, {"vacants", a.Vacants, MaxVacants},
-		{"allow", a.Allow, maxList}, {"warnings", a.Warnings, maxList}, {"input", a.Input, MaxInput}, {"omit", a.Omit, maxList},
+		{"allowed_tools", a.AllowedTools, maxListLength}, {"disallowed_tools", a.DisallowedTools, maxListLength}, {"vacants", a.Vacants, MaxVacants},
+		{"allow", a.Allow, maxListLength}, {"warnings", a.Warnings, maxListLength}, {"input", a.Input, MaxInputTypes}, {"omit", a.Omit, maxListLength},
 		{"include_dirs", a.IncludeDirs, maxPaths}, {"lock_paths", a.LockPaths, maxPaths},
 	} {
 		if n := len(list.is); n > list.max {
 			return problem.Invalid(list.field, fmt.Sprintf("at most %d", list.max), strconv.Itoa(n))
 		}
 		for i, s := range list.is {
-			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
-				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a unique text of 1 to %d bytes", maxText), quoteTruncated(s))
+			if canon.IsBlank(s) || len(s) > maxTextBytes || slices.Contains(list.is[:i], s) {
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a unique text of 1 to %d bytes", maxTextBytes), quoteTruncated(s))
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (a *Agent) checkMembers() error {
 			if n := len(a.IncludeDirs); i >= n {
 				field = fmt.Sprintf("lock_paths[%d]", i-n)
 			}
-			return problem.Invalid(field, fmt.Sprintf("a path of at most %d bytes below the workspace, for example src/", maxPath), quoteTruncated(path))
+			return problem.Invalid(field, fmt.Sprintf("a path of at most %d bytes below the workspace, for example src/", maxPathBytes), quoteTruncated(path))
 		}
 	}
 	for i, member := range a.Omit {
@@ -207,7 +207,7 @@ var workspacePattern = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
 func IsWorkspacePath(text string) bool {
 	// The path "." is the workspace.
 	path := strings.TrimSuffix(text, "/")
-	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
+	return fs.ValidPath(path) && len(path) <= maxPathBytes && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
 func checkOneOf[T ~string](field string, value T, choices ...T) error {
@@ -268,8 +268,8 @@ func (a *Agent) Check() error {
 		if !utf8.ValidString(text.text) || strings.ContainsRune(text.text, 0) {
 			return problem.Invalid(text.field, "UTF-8 without NUL", quoteTruncated(text.text))
 		}
-		if len(text.text) > maxText && text.field != "system" && text.field != "description" {
-			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", maxText), strconv.Itoa(len(text.text)))
+		if len(text.text) > maxTextBytes && text.field != "system" && text.field != "description" {
+			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", maxTextBytes), strconv.Itoa(len(text.text)))
 		}
 	}
 	if err := a.checkServers(); err != nil {
@@ -327,8 +327,8 @@ func (a *Agent) Check() error {
 	if fallback := providerOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && hasFallback && fallback != spec.Kind && fallback != substrate.KindOllama {
 		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", the provider of model", quoteTruncated(a.FallbackModel))
 	}
-	if n := len(a.Blob()); n > MaxBlob {
-		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
+	if n := len(a.Blob()); n > MaxBlobBytes {
+		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlobBytes), Got: strconv.Itoa(n)}
 	}
 	return nil
 }
@@ -363,8 +363,8 @@ func (a *Agent) checkServers() error {
 	for i, s := range a.MCPServers {
 		prefix := fmt.Sprintf("mcp_servers[%d].", i)
 		isDuplicate := slices.ContainsFunc(a.MCPServers[:i], func(other Server) bool { return other.Name == s.Name })
-		if s.Name == "" || len(s.Name) > maxServerName || strings.Trim(s.Name, allowed) != "" || isDuplicate {
-			return problem.Invalid(prefix+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), quoteTruncated(s.Name))
+		if s.Name == "" || len(s.Name) > maxServerNameLength || strings.Trim(s.Name, allowed) != "" || isDuplicate {
+			return problem.Invalid(prefix+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerNameLength), quoteTruncated(s.Name))
 		}
 		if err := substrate.CheckURL(s.URL); err != nil {
 			e := *problem.AsError(err)

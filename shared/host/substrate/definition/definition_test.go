@@ -90,9 +90,9 @@ func TestWhatAnAgentMayNotSayIsNamed(t *testing.T) {
 		{`{"model":"m","mcp_servers":[{"name":"a","url":"http://me:secret@x.example"}]}`, "mcp_servers[0].url", problem.Malformed},
 		{`{"model":"m","mcp_servers":[{"name":"a","command":"sh"}]}`, "mcp_servers[0].command", problem.Malformed},
 		{`{"model":"` + strings.Repeat("m", 2000) + `"}`, "model", problem.Malformed},
-		{`{"model":"m","system":"` + strings.Repeat("x", definition.MaxBlob) + `"}`, "agent", problem.TooLarge},
+		{`{"model":"m","system":"` + strings.Repeat("x", definition.MaxBlobBytes) + `"}`, "agent", problem.TooLarge},
 		// Small as it came, large in its own form.
-		{`{"model":"m","system":"` + strings.Repeat("<", definition.MaxBlob-100) + `"}`, "agent", problem.TooLarge},
+		{`{"model":"m","system":"` + strings.Repeat("<", definition.MaxBlobBytes-100) + `"}`, "agent", problem.TooLarge},
 	} {
 		_, err := definition.Parse([]byte(tt.in))
 		if p := problem.AsError(err); err == nil || p.Kind != tt.kind || tt.field != "" && p.Field != tt.field {

@@ -59,9 +59,9 @@ func sign(s substrate.Secret, now time.Time, body []byte) string {
 }
 
 // Infer implements substrate.Substrate.
-func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
+func (a *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		Ask(ctx, s.client.ForActor(outbound.VacantActor(q.Vacant, q.Chooser)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
+		Ask(ctx, a.client.ForActor(outbound.VacantActor(q.Vacant, q.Chooser)), a.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
 	}
 }
 
@@ -120,7 +120,7 @@ func readAnswer(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event,
 		switch {
 		case err != nil:
 			// This read fills the head of body, which Ask quotes in the error.
-			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
+			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerptBytes)
 			yield(nil, err)
 			return
 		case mediaType == "text/event-stream":
@@ -280,7 +280,7 @@ func textEvents(text string) []substrate.Event {
 // events.
 func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		for e, err := range sse.Events(body, outbound.MaxStream) {
+		for e, err := range sse.Events(body, outbound.MaxStreamBytes) {
 			switch {
 			case errors.Is(err, sse.ErrTooLong):
 				err = problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer: %v", err)

@@ -215,7 +215,7 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("Answer() = %v, want %v that says %q", err, c.fails, c.want)
 			}
 			var agent *call.AgentError
-			if whole := name != "redirect"; errors.As(err, &agent) != whole || whole && (agent.Status != max(c.status, 200) || len(agent.Body) > substrate.MaxExcerpt) {
+			if whole := name != "redirect"; errors.As(err, &agent) != whole || whole && (agent.Status != max(c.status, 200) || len(agent.Body) > substrate.MaxExcerptBytes) {
 				t.Errorf("Answer() = %+v in its chain, want what came", agent)
 			}
 		})

@@ -40,7 +40,7 @@ func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[str
 	}
 	if argument, ok := pathArguments[name]; ok {
 		var file string
-		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
+		if err := json.Unmarshal(arguments[argument], &file); err != nil || !isInVault(file) {
 			return newReadOnlyRefusal("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vaultFolder, file)
 		}
 		return nil
@@ -70,10 +70,10 @@ func matchesEntry(entry, name string) bool {
 	if end < 0 || name[end] != '_' || strings.Trim(name[end+1:], "0123456789abcdef") != "" {
 		return false
 	}
-	return entry[:min(len(entry), maxName-suffixSize)] == name[:end]
+	return entry[:min(len(entry), maxNameLength-suffixSize)] == name[:end]
 }
 
-func inVault(file string) bool {
+func isInVault(file string) bool {
 	// A workspace has no links, so checking the path is sufficient.
 	if file == "" || strings.ContainsAny(file, "\\\x00") || slices.Contains(strings.Split(file, "/"), "..") {
 		return false

@@ -34,7 +34,7 @@ import (
 
 const (
 	maxConcurrentTools = 8
-	maxResult          = 64 << 10 // bytes
+	maxResultBytes     = 64 << 10 // bytes
 	maxAddedBytes      = 4 << 20  // bytes
 	maxRetryAfter      = 5 * time.Second
 	// tokenOverhead is an upper bound for the tokens that a provider adds to a request.
@@ -54,7 +54,7 @@ type Tool struct {
 	Run func(ctx context.Context, r *substrate.Request, arguments json.RawMessage) (string, error)
 }
 
-const maxName = 64
+const maxNameLength = 64
 
 func SanitizeName(name string) string {
 	name = strings.Map(func(r rune) rune {
@@ -63,7 +63,7 @@ func SanitizeName(name string) string {
 		}
 		return '_'
 	}, name)
-	return name[:min(len(name), maxName)]
+	return name[:min(len(name), maxNameLength)]
 }
 
 const suffixSize = 1 + 8
@@ -84,7 +84,7 @@ func MakeNamesUnique(tools []Tool) {
 		name := SanitizeName(fullName)
 		if len(fullNames[name]) > 1 && name != fullName {
 			sum := sha256.Sum256([]byte(fullName))
-			name = name[:min(len(name), maxName-suffixSize)] + "_" + hex.EncodeToString(sum[:])[:suffixSize-1]
+			name = name[:min(len(name), maxNameLength-suffixSize)] + "_" + hex.EncodeToString(sum[:])[:suffixSize-1]
 		}
 		tools[i].Name = name
 	}
@@ -477,9 +477,9 @@ func (r *run) runTools(ctx context.Context, a *substrate.Answer) error {
 func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete bool) (text string, err error) {
 	i, name := slices.IndexFunc(r.Offer.Tools, func(t Tool) bool { return t.Name == c.Name }), SanitizeName(c.Name)
 	if i < 0 {
-		name = r.redact(name, maxName) // the model may have put a secret into the name
+		name = r.redact(name, maxNameLength) // the model may have put a secret into the name
 	}
-	recordEnd, isRefused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
+	recordEnd, isRefused := call.RecordToolStart(ctx, name, r.redactForLog(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArgumentBytes)}
 	call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	defer func() {
@@ -493,7 +493,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		case err != nil && (problem.Is(err, problem.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
 			outcome = call.ToolTimedOut
 		}
-		recordEnd(outcome, r.logText(result))
+		recordEnd(outcome, r.redactForLog(result))
 		step.Arguments, step.Outcome = "", outcome
 		call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	}()
@@ -529,7 +529,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	return tool.Run(ctx, &r.request, arguments)
 }
 
-func (r *run) logText(text string) string {
+func (r *run) redactForLog(text string) string {
 	if r.Agent.ToolLog != definition.ToolTexts {
 		return ""
 	}
@@ -542,9 +542,9 @@ func (r *run) redact(text string, limit int) string {
 }
 
 func truncateResult(text string) string {
-	if len(text) <= maxResult {
+	if len(text) <= maxResultBytes {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
 	const note = "\n[truncated: the result is longer than 64 KiB]"
-	return strings.ToValidUTF8(text[:maxResult-len(note)], "") + note
+	return strings.ToValidUTF8(text[:maxResultBytes-len(note)], "") + note
 }

@@ -367,7 +367,7 @@ func TestAnAnswerThatIsNotJSONIsLogged(t *testing.T) {
 	m := &model{turns: [][]any{says("no"), says("The key is " + secret + ". " + strings.Repeat("x ", 1<<10))}}
 	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
 	cause := call.NewCause(err, 0)
-	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "because the agent's output_format is json, got another text") {
+	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerptBytes || !strings.HasSuffix(cause.Text, "because the agent's output_format is json, got another text") {
 		t.Errorf("the log shows %s, want the prefix of the answer without the secret", cause)
 	}
 }

@@ -32,11 +32,11 @@ import (
 )
 
 const (
-	maxTools       = 128              // tools of all servers of an agent
-	maxPages       = 32               // pages of a server's list
-	maxDescription = 4 << 10          // bytes, after which a description is truncated
-	maxSchema      = 32 << 10         // bytes, above which a tool is left out
-	maxListTime    = 10 * time.Second // time in which an optional server must list its tools
+	maxTools            = 128              // tools of all servers of an agent
+	maxPages            = 32               // pages of a server's list
+	maxDescriptionBytes = 4 << 10          // bytes, after which a description is truncated
+	maxSchemaBytes      = 32 << 10         // bytes, above which a tool is left out
+	maxListTime         = 10 * time.Second // time in which an optional server must list its tools
 )
 
 // Servers returns a function that opens the servers of a vacant's agent for one call and returns
@@ -155,7 +155,7 @@ func openSession(ctx context.Context, client *outbound.Client, actor outbound.Ac
 	connected := make(chan connectResult, 1)
 	go func() {
 		s, err := c.Connect(ctx, &sdk.StreamableClientTransport{
-			Endpoint: url, HTTPClient: &http.Client{Transport: failures}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStream,
+			Endpoint: url, HTTPClient: &http.Client{Transport: failures}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStreamBytes,
 		}, nil)
 		connected <- connectResult{s, err}
 	}()
@@ -216,7 +216,7 @@ func (r *failureRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		r.transportErr = cmp.Or(r.transportErr, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
 		// If the read fails, the received part is used.
-		excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
+		excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerptBytes))
 		reply.Body = struct {
 			io.Reader
 			io.Closer
@@ -268,7 +268,7 @@ func (s *session) readTools(ctx context.Context, server string, schemas *schemaC
 				continue
 			}
 			offer.Tools = append(offer.Tools, loop.Tool{
-				Tool:   substrate.Tool{Name: name, Description: substrate.Truncate(t.Description, maxDescription), Schema: schema},
+				Tool:   substrate.Tool{Name: name, Description: substrate.Truncate(t.Description, maxDescriptionBytes), Schema: schema},
 				Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
 				Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 					return s.runTool(ctx, t.Name, arguments)

@@ -631,7 +631,7 @@ func TestNamesThatAreLeftOutHaveOnlyLetters(t *testing.T) {
 		t.Errorf("left out: %+v", left)
 	}
 	for _, one := range left.Tools {
-		if strings.ContainsFunc(one.Name+one.Reason, unicode.IsControl) || len(one.Name) > 64 || len(one.Reason) > substrate.MaxExcerpt+100 {
+		if strings.ContainsFunc(one.Name+one.Reason, unicode.IsControl) || len(one.Name) > 64 || len(one.Reason) > substrate.MaxExcerptBytes+100 {
 			t.Errorf("left out: %d bytes %q: %q", len(one.Name), one.Name, one.Reason)
 		}
 	}

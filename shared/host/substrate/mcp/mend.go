@@ -65,7 +65,7 @@ type repairedBody struct {
 func (m repairedBody) Close() error { return errors.Join(m.PipeReader.Close(), m.original.Close()) }
 
 func (q sentRequest) copyEvents(w io.Writer, body io.Reader) error {
-	for e, err := range sse.Events(body, outbound.MaxStream) {
+	for e, err := range sse.Events(body, outbound.MaxStreamBytes) {
 		if err != nil {
 			return err
 		}

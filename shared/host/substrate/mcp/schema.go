@@ -23,7 +23,7 @@ import (
 // number of times.
 const maxNodes = 2000
 
-const maxCacheSize = 4 << 20
+const maxCacheBytes = 4 << 20
 
 // schemaCache caches results of convertSchema, because the tools are listed for each call. It is
 // safe for concurrent use.
@@ -55,11 +55,11 @@ func (c *schemaCache) convert(document any) (json.RawMessage, error) {
 	if entry.err != nil {
 		// The error may quote a long part of the schema.
 		entry.err = errors.New(substrate.Excerpt([]byte(entry.err.Error())))
-		size += substrate.MaxExcerpt
+		size += substrate.MaxExcerptBytes
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.size += size; c.size > maxCacheSize || c.entries == nil {
+	if c.size += size; c.size > maxCacheBytes || c.entries == nil {
 		c.entries, c.size = map[[sha256.Size]byte]convertedSchema{}, size
 	}
 	c.entries[key] = entry
@@ -109,11 +109,11 @@ func encodeSchema(r *schemaConverter) (json.RawMessage, error) {
 		}
 	}
 	schema, err := json.Marshal(object)
-	if err == nil && len(schema) > maxSchema {
+	if err == nil && len(schema) > maxSchemaBytes {
 		if r.inlineRefs {
 			return nil, errCannotInline
 		}
-		err = problem.Invalid("inputSchema", fmt.Sprintf("at most %d bytes", maxSchema), fmt.Sprint(len(schema)))
+		err = problem.Invalid("inputSchema", fmt.Sprintf("at most %d bytes", maxSchemaBytes), fmt.Sprint(len(schema)))
 	}
 	return schema, err
 }

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	maxModels = 1000
-	maxName   = 128                 // bytes
-	maxPrice  = 1000 * money.Dollar // per million tokens
-	maxTokens = 1 << 31             // tokens of a turn, so that Cost does not overflow
+	maxModels    = 1000
+	maxNameBytes = 128                 // bytes
+	maxPrice     = 1000 * money.Dollar // per million tokens
+	maxTokens    = 1 << 31             // tokens of a turn, so that Cost does not overflow
 )
 
 const MaxBudget = 1_000_000 * money.Dollar
@@ -181,7 +181,7 @@ type TableDocument struct {
 // versions.
 func Parse(data []byte) (t Table, err error) {
 	var body TableDocument
-	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTable, Depth: 8, Keys: 8}); err != nil {
+	if err := canon.Unmarshal(data, &body, canon.Limits{Bytes: MaxTableBytes, Depth: 8, Keys: 8}); err != nil {
 		return t, err
 	}
 	switch n := len(body.Models); {
@@ -214,7 +214,7 @@ func Parse(data []byte) (t Table, err error) {
 	return t, nil
 }
 
-const MaxTable = 256 << 10
+const MaxTableBytes = 256 << 10
 
 type row struct {
 	Provider string `json:"provider"`
@@ -228,8 +228,8 @@ func (r *row) toModel() (m Model, err error) {
 	switch {
 	case (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m":
 		return m, problem.Invalid("provider", "anthropic, bedrock, gemini, mistral, ollama or openai", fmt.Sprintf("%.40q", m.Provider))
-	case m.Name == "" || len(m.Name) > maxName || strings.ContainsAny(m.Name, "# "):
-		return m, problem.Invalid("model", fmt.Sprintf("a name of 1 to %d bytes", maxName), fmt.Sprintf("%.80q", m.Name))
+	case m.Name == "" || len(m.Name) > maxNameBytes || strings.ContainsAny(m.Name, "# "):
+		return m, problem.Invalid("model", fmt.Sprintf("a name of 1 to %d bytes", maxNameBytes), fmt.Sprintf("%.80q", m.Name))
 	case m.Tier != "" && !m.Tier.IsValid():
 		return m, problem.Invalid("tier", "HIGH, MEDIUM, LOW or none", fmt.Sprintf("%.40q", m.Tier))
 	}

@@ -10,12 +10,12 @@ import (
 
 // Parse parses a plan and checks its form. Children may be names. Parse rejects unknown members.
 func Parse(data []byte) (Plan, error) {
-	if len(data) > MaxBlob {
+	if len(data) > MaxBlobBytes {
 		return Plan{}, &problem.Error{Kind: problem.TooLarge, Field: "plan",
-			Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(len(data))}
+			Want: fmt.Sprintf("at most %d bytes", MaxBlobBytes), Got: strconv.Itoa(len(data))}
 	}
 	limits := canon.DefaultLimits()
-	limits.Bytes, limits.Depth = MaxBlob, 4
+	limits.Bytes, limits.Depth = MaxBlobBytes, 4
 	var body Document
 	body.Plan = Plan{OnFailure: Abort, Aggregate: Aggregate{Method: List}}
 	err := canon.Unmarshal(data, &body, limits)

@@ -24,11 +24,11 @@ const CardKind = "vacancy"
 const Version = 1
 
 const (
-	MaxBlob        = 64 << 10 // bytes
-	MaxDelegations = 32
-	MaxTask        = 8 << 10 // bytes
-	MaxKind        = 64      // bytes
-	MaxSeparator   = 256     // bytes
+	MaxBlobBytes      = 64 << 10 // bytes
+	MaxDelegations    = 32
+	MaxTaskBytes      = 8 << 10 // bytes
+	MaxKindBytes      = 64      // bytes
+	MaxSeparatorBytes = 256     // bytes
 	// MaxDepth limits nested plans. A composite whose children have no plans has depth 1.
 	MaxDepth = 4
 	// MaxCalls includes nested plans. Otherwise, a caller could get a million calls for the price
@@ -93,8 +93,8 @@ func (p *Plan) Check() error {
 	if err := p.Aggregate.check(); err != nil {
 		return err
 	}
-	if n := len(p.Blob()); n > MaxBlob {
-		return &problem.Error{Kind: problem.TooLarge, Field: "plan", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
+	if n := len(p.Blob()); n > MaxBlobBytes {
+		return &problem.Error{Kind: problem.TooLarge, Field: "plan", Want: fmt.Sprintf("at most %d bytes", MaxBlobBytes), Got: strconv.Itoa(n)}
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (d *Delegation) check(prefix string, hasPrevious bool) error {
 	for _, text := range []struct {
 		field, text string
 		most        int
-	}{{"child", d.Child, 2 * identity.Size}, {"kind", d.Kind, MaxKind}, {"task", d.Task, MaxTask}} {
+	}{{"child", d.Child, 2 * identity.Size}, {"kind", d.Kind, MaxKindBytes}, {"task", d.Task, MaxTaskBytes}} {
 		if len(text.text) > text.most {
 			return problem.Invalid(prefix+text.field, fmt.Sprintf("at most %d bytes", text.most), strconv.Itoa(len(text.text)))
 		}
@@ -155,8 +155,8 @@ func (a *Aggregate) check() error {
 	switch {
 	case a.Method != Join && a.Separator != "":
 		return problem.Invalid("aggregate.separator", "none with "+string(a.Method), quoteTruncated(a.Separator))
-	case len(a.Separator) > MaxSeparator:
-		return problem.Invalid("aggregate.separator", fmt.Sprintf("at most %d bytes", MaxSeparator), strconv.Itoa(len(a.Separator)))
+	case len(a.Separator) > MaxSeparatorBytes:
+		return problem.Invalid("aggregate.separator", fmt.Sprintf("at most %d bytes", MaxSeparatorBytes), strconv.Itoa(len(a.Separator)))
 	case !utf8.ValidString(a.Separator):
 		return problem.Invalid("aggregate.separator", "UTF-8", "other bytes")
 	}

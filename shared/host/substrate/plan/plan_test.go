@@ -171,7 +171,7 @@ func TestChildrenAreEachNamedOnceAndByIDsOnly(t *testing.T) {
 func TestAPlanTooLargeInItsCanonicalFormIsRefused(t *testing.T) {
 	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.List}}
 	for i := range 9 {
-		p.Delegations = append(p.Delegations, plan.Delegation{Child: fmt.Sprint(i), Task: strings.Repeat("x", plan.MaxTask)})
+		p.Delegations = append(p.Delegations, plan.Delegation{Child: fmt.Sprint(i), Task: strings.Repeat("x", plan.MaxTaskBytes)})
 	}
 	if err := p.Check(); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Check() = %v, want TooLarge", err)

@@ -129,7 +129,7 @@ func requestEvents(ctx context.Context, client *outbound.Client, r *substrate.Re
 		}
 		headReader := &substrate.HeadReader{Reader: body}
 		hasEvents := false
-		for e, err := range sse.Events(headReader, outbound.MaxStream) {
+		for e, err := range sse.Events(headReader, outbound.MaxStreamBytes) {
 			if err != nil {
 				yield(sse.Event{}, convertError(err))
 				return
@@ -214,7 +214,7 @@ func post(ctx context.Context, client *outbound.Client, r *substrate.Request, se
 		if reply.StatusCode != http.StatusOK {
 			defer reply.Body.Close()
 			// If the read fails, the received part is used.
-			excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
+			excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerptBytes))
 			answerErr := substrate.AnswerError(reply.StatusCode, reply.Header, r.Secret.Hide(excerpt), substrate.StatusError(reply.StatusCode))
 			return nil, AddToolName(r, string(excerpt), answerErr)
 		}

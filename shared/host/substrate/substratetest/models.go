@@ -193,8 +193,8 @@ func (m Model) testRetryAfter(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
-	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.RetryAfter != 3*time.Second {
-		t.Errorf("ReadAnswer() = %v, wait %v, want 3s", err, agent.RetryAfter)
+	if agentErr := new(call.AgentError); !errors.As(err, &agentErr) || agentErr.RetryAfter != 3*time.Second {
+		t.Errorf("ReadAnswer() = %v, wait %v, want 3s", err, agentErr.RetryAfter)
 	}
 }
 
@@ -210,11 +210,11 @@ func (m Model) testRepeatedSecret(t *testing.T) {
 			_, _ = io.WriteString(w, errorBody)
 		})
 		_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
-		agent := new(call.AgentError)
-		if !errors.As(err, &agent) || !strings.Contains(agent.Body, "no such key") {
-			t.Fatalf("status %d: ReadAnswer() = %v with body %q, want the server's error", status, err, agent.Body)
+		agentErr := new(call.AgentError)
+		if !errors.As(err, &agentErr) || !strings.Contains(agentErr.Body, "no such key") {
+			t.Fatalf("status %d: ReadAnswer() = %v with body %q, want the server's error", status, err, agentErr.Body)
 		}
-		if output := fmt.Sprintf("%v %+v %s", err, err, agent.Body); strings.Contains(output, secret) {
+		if output := fmt.Sprintf("%v %+v %s", err, err, agentErr.Body); strings.Contains(output, secret) {
 			t.Errorf("status %d: the secret is shown: %s", status, output)
 		}
 	}

@@ -57,11 +57,11 @@ type Wire struct {
 
 // oddity is an unusual reply and the expected result.
 type oddity struct {
-	name, body    string
-	want          substrate.Answer // without usage
-	wantKind      problem.Kind     // kind of the expected failure, or zero for an answer
-	wantInBody    string           // part of the reply that the operator must see
-	wantsDocument bool             // whether the agent requires a JSON document
+	name, body       string
+	want             substrate.Answer // without usage
+	wantKind         problem.Kind     // kind of the expected failure, or zero for an answer
+	wantInBody       string           // part of the reply that the operator must see
+	requiresDocument bool             // whether the agent requires a JSON document
 }
 
 func newLookCall(id string) substrate.ToolCall {
@@ -118,9 +118,9 @@ func (w Wire) listOddities() []oddity {
 		"a document after a byte order mark":               "\uFEFF{\"a\":1}",
 		"a document after a mark and thoughts, in a fence": "\uFEFF<think>hm</think>\n```\n{\"a\":1}\n```\n",
 	} {
-		oddities = append(oddities, oddity{name: name, body: w.Begin + w.Text(text) + w.End(w.Stop), wantsDocument: true, want: answer(`{"a":1}`, substrate.FinishStop)})
+		oddities = append(oddities, oddity{name: name, body: w.Begin + w.Text(text) + w.End(w.Stop), requiresDocument: true, want: answer(`{"a":1}`, substrate.FinishStop)})
 	}
-	oddities = append(oddities, oddity{name: "a document among words", body: w.Begin + w.Text(`It is {"a":1}`) + w.End(w.Stop), wantsDocument: true, wantKind: problem.SubstrateMisconfigured, wantInBody: `It is {"a":1}`})
+	oddities = append(oddities, oddity{name: "a document among words", body: w.Begin + w.Text(`It is {"a":1}`) + w.End(w.Stop), requiresDocument: true, wantKind: problem.SubstrateMisconfigured, wantInBody: `It is {"a":1}`})
 	if w.ToolUse != w.Stop {
 		oddities = append(oddities, oddity{name: "a tool call reason without a call", body: w.Begin + w.End(w.ToolUse), wantKind: problem.SubstrateMisconfigured})
 	}
@@ -167,7 +167,7 @@ func (w Wire) listOddities() []oddity {
 		oddity{name: "nothing", body: "", wantKind: problem.SubstrateUnavailable},
 		oddity{name: "one newline between events", body: strings.ReplaceAll(hm+w.Text("!")+w.End(w.Stop), "\n\n", "\n") + "\n", want: answer("hm!", substrate.FinishStop)},
 		oddity{name: "noise alone", body: "data: ping\n\n", wantKind: problem.SubstrateUnavailable, wantInBody: "data: ping"},
-		oddity{name: "a page that begins as a field does", body: "database unavailable", wantKind: problem.SubstrateMisconfigured, wantInBody: "database unavailable"},
+		oddity{name: "a page that begins like a field of an event", body: "database unavailable", wantKind: problem.SubstrateMisconfigured, wantInBody: "database unavailable"},
 		oddity{name: "a line of text in place of an event", body: "data: base unavailable", wantKind: problem.SubstrateUnavailable, wantInBody: "base unavailable"},
 		oddity{name: "comments alone", body: ": ping\n\n: ping\n\n", wantKind: problem.SubstrateUnavailable},
 		oddity{name: "a byte order mark", body: "\uFEFF" + hm + w.End(w.Stop), want: answer("hm", substrate.FinishStop)},
@@ -217,7 +217,7 @@ func (w Wire) TestOddities(t *testing.T, serve func(testing.TB, http.HandlerFunc
 	for _, o := range w.listOddities() {
 		t.Run(o.name, func(t *testing.T) {
 			got, err := read(o.body)
-			if o.wantsDocument {
+			if o.requiresDocument {
 				agent := loop.New(loop.Config{Agent: definition.Agent{OutputFormat: definition.JSON}, Model: s, Secret: substrate.NewSecret(secret)})
 				got, err = substrate.ReadAnswer(agent.Infer(t.Context(), Question()))
 			}
@@ -238,17 +238,17 @@ func (w Wire) TestOddities(t *testing.T, serve func(testing.TB, http.HandlerFunc
 				continue // the library parses the numbers
 			}
 			chunks = []string{w.Begin + w.Text("x") + w.Usage(n) + w.End(w.Stop)}
-			isReported := tokens == 0
+			hasExpectedUsage := tokens == 0
 			a, err := substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
 				for e, err := range s.Infer(t.Context(), Question()) {
 					u, ok := e.(substrate.Usage)
-					if isReported = isReported || ok && u.InputTokens == tokens; !yield(e, err) {
+					if hasExpectedUsage = hasExpectedUsage || ok && u.InputTokens == tokens; !yield(e, err) {
 						return
 					}
 				}
 			})
-			if err != nil || a.Text != "x" || !isReported {
-				t.Errorf("%s tokens: %+v, %v, reported: %t; want x and a report of %d", n, a, err, isReported, tokens)
+			if err != nil || a.Text != "x" || !hasExpectedUsage {
+				t.Errorf("%s tokens: %+v, %v, reported: %t; want x and a report of %d", n, a, err, hasExpectedUsage, tokens)
 			}
 		}
 	})

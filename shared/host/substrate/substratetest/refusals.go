@@ -128,8 +128,8 @@ func (w Wire) testRefusedMembers(t *testing.T, serve func(testing.TB, http.Handl
 			if n := len(takeBodies()); !problem.Is(err, tt.want) || n != tt.n {
 				t.Errorf("%s: %v after %d requests, want %s after %d", name, err, n, tt.want, tt.n)
 			}
-			if agent := new(call.AgentError); tt.said != "" && (!errors.As(err, &agent) || agent.Status != tt.status || agent.Body == "") {
-				t.Errorf("%s: the operator sees %+v", name, agent)
+			if agentErr := new(call.AgentError); tt.said != "" && (!errors.As(err, &agentErr) || agentErr.Status != tt.status || agentErr.Body == "") {
+				t.Errorf("%s: the operator sees %+v", name, agentErr)
 			}
 		}
 	})

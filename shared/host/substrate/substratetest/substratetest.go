@@ -112,11 +112,11 @@ func testFailures(t *testing.T, open Opener) {
 			if !problem.Is(err, tt.want) {
 				t.Fatalf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
-			agent := new(call.AgentError)
-			if isAgentError := errors.As(err, &agent); tt.s.Status >= 400 && (!isAgentError || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
-				t.Errorf("the operator sees status %d and body %q, want status %d and the server's body", agent.Status, agent.Body, tt.s.Status)
+			agentErr := new(call.AgentError)
+			if isAgentError := errors.As(err, &agentErr); tt.s.Status >= 400 && (!isAgentError || agentErr.Status != tt.s.Status || tt.s.Text != "" && agentErr.Body == "") {
+				t.Errorf("the operator sees status %d and body %q, want status %d and the server's body", agentErr.Status, agentErr.Body, tt.s.Status)
 			}
-			if text := problem.AsError(err).Error() + agent.Body; strings.Contains(text, secret) {
+			if text := problem.AsError(err).Error() + agentErr.Body; strings.Contains(text, secret) {
 				t.Errorf("the secret is shown: %s", text)
 			}
 		})

@@ -70,7 +70,7 @@ func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, err
 		r.Task = task.TurnNameOf(ctx)
 		data, err := json.Marshal(r)
 		if err != nil {
-			yield(nil, problem.Wrap(problem.Internal, err, "a request for a model"))
+			yield(nil, problem.Wrap(problem.Internal, err, "the request for a model cannot be encoded"))
 			return
 		}
 		if len(data) > maxPayloadBytes {

@@ -41,10 +41,10 @@ const (
 	// pollInterval is needed, because other processes cannot wake a supervisor.
 	pollInterval = 300 * time.Millisecond
 	// connectionTime is the time after a request for turns for which a worker is considered connected.
-	connectionTime     = 3 * time.Minute
-	connectionStep     = time.Minute
-	maxConnectionTimes = 10_000
-	scanPageSize       = 16
+	connectionTime           = 3 * time.Minute
+	connectionRecordInterval = time.Minute
+	maxConnectionTimes       = 10_000
+	scanPageSize             = 16
 )
 
 // Config configures a Broker. All fields are required.
@@ -199,7 +199,7 @@ func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool,
 	}
 	key, now := ConnectionDocs.Key(tenant, modeName(test), sortKey), d.now()
 	d.mu.Lock()
-	isRecent := now.Sub(d.connectionTimes[key]) < connectionStep && !d.connectionTimes[key].After(now)
+	isRecent := now.Sub(d.connectionTimes[key]) < connectionRecordInterval && !d.connectionTimes[key].After(now)
 	if !isRecent {
 		if len(d.connectionTimes) >= maxConnectionTimes {
 			clear(d.connectionTimes)
@@ -214,7 +214,7 @@ func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool,
 		if _, err := tx.Doc(ctx, key); err != nil {
 			return err
 		}
-		ConnectionDocs.Put(tx, store.Doc{Key: key, Expires: now.Add(connectionTime + connectionStep).Truncate(time.Second)}, connection{now})
+		ConnectionDocs.Put(tx, store.Doc{Key: key, Expires: now.Add(connectionTime + connectionRecordInterval).Truncate(time.Second)}, connection{now})
 		return nil
 	}))
 }

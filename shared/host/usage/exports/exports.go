@@ -142,7 +142,7 @@ func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.
 	s := x.Billing.Store
 	err = errors.Join(
 		usage.EachPaidHour(ctx, s, a.ID, day, until, addHours("paid")),
-		usage.EachOwnedHour(ctx, s, a.Tenant, day, until, addHours("earned")),
+		usage.EachEarnedHour(ctx, s, a.Tenant, day, until, addHours("earned")),
 		booking.EachUsageEvent(ctx, s, a.ID, day, until, func(e booking.UsageEvent) error {
 			return addLine(Line{Kind: "booking", Time: e.Time, Charge: e.Amount, UsageEventID: e.ID, BookingID: e.BookingID})
 		}))

@@ -12,16 +12,16 @@ import (
 )
 
 type testCase struct {
-	name  string
-	limit int       // 0 means the default
-	mode  gate.Mode // "" means the default
-	run   func(*scene)
+	name       string
+	dailyLimit int       // 0 means the default
+	mode       gate.Mode // "" means the default
+	run        func(*scene)
 }
 
 func (c *testCase) policy() gate.Policy {
 	p := gate.DefaultPolicy()
-	if c.limit > 0 {
-		p.DailyLimit = c.limit
+	if c.dailyLimit > 0 {
+		p.DailyLimit = c.dailyLimit
 	}
 	if c.mode != "" {
 		p.Mode = c.mode
@@ -57,7 +57,7 @@ func graduationCases() []testCase {
 				s.Errorf("Submit() again = %v, %v, want %v, %v", second.DecidedAt, second.Outcome, first.DecidedAt, first.Outcome)
 			}
 		}},
-		{name: "the day's slots are taken by successes alone", limit: 1, run: func(s *scene) {
+		{name: "the day's slots are taken by successes alone", dailyLimit: 1, run: func(s *scene) {
 			s.wantOutcome(s.request(s.stranger, s.other, "reads"),
 				closedRecord("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
 			s.wantOutcome(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
@@ -90,15 +90,15 @@ func unstoredCases() []testCase {
 		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.CapabilityText += " and wills"
-			s.wantRefusal(sub, problem.ConsentRequired, "graduation request signatures did not verify")
+			s.wantSubmitError(sub, problem.ConsentRequired, "graduation request signatures did not verify")
 		}},
 		{name: "a signature that is missing is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.SignatureParent = nil
-			s.wantRefusal(sub, problem.ConsentRequired, "graduation request signatures did not verify")
+			s.wantSubmitError(sub, problem.ConsentRequired, "graduation request signatures did not verify")
 		}},
 		{name: "who is nobody's child is not known", run: func(s *scene) {
-			s.wantRefusal(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
+			s.wantSubmitError(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
 		}},
 	}
 }
@@ -137,7 +137,7 @@ func collusionCases() []testCase {
 			s.wantOutcome(sub, acceptedRecord(2, 1))
 		}},
 		{name: "a child that is served by what serves its parent is refused", run: func(s *scene) {
-			s.parent, s.child = s.Twins(s.T)
+			s.parent, s.child = s.SameSubstratePair(s.T)
 			refusedRecord := closedRecord("refused at collusion by GraduationCollusionError",
 				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
 			refusedRecord.Findings = true

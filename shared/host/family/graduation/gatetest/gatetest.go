@@ -25,11 +25,11 @@ type Fixture struct {
 	Vacant func(t *testing.T) identity.ID
 	// Children creates n hosted closed children whose substrates differ from the parent's.
 	Children func(t *testing.T, parent identity.ID, n int) []identity.ID
-	// Twins creates a hosted vacant and a closed child with the same substrate.
-	Twins     func(t *testing.T) (parent, child identity.ID)
-	Sign      func(t *testing.T, r *composite.GraduationRequest)
-	Revoke    func(t *testing.T, id identity.ID)
-	SetPolicy func(t *testing.T, p gate.Policy)
+	// SameSubstratePair creates a hosted vacant and a closed child with the same substrate.
+	SameSubstratePair func(t *testing.T) (parent, child identity.ID)
+	Sign              func(t *testing.T, r *composite.GraduationRequest)
+	Revoke            func(t *testing.T, id identity.ID)
+	SetPolicy         func(t *testing.T, p gate.Policy)
 	// Submit sends a request and waits for the decision.
 	Submit func(t *testing.T, sub graduation.Submission) (graduation.View, error)
 }
@@ -91,9 +91,9 @@ func (s *scene) wantRecord(want, got record) {
 	}
 }
 
-// wantRefusal submits a request that the handler must refuse, and checks that no attempt was
+// wantSubmitError submits a request that the handler must refuse, and checks that no attempt was
 // stored.
-func (s *scene) wantRefusal(sub graduation.Submission, kind problem.Kind, text string) {
+func (s *scene) wantSubmitError(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
 	before := s.countAttempts(sub.Request.ChildID)
 	_, err := s.Submit(s.T, sub)

@@ -41,7 +41,7 @@ func mustSeal(t *testing.T, v custody.Vault, boundContext string, secret []byte)
 }
 
 func testRoundTrip(t *testing.T, v custody.Vault) {
-	for _, n := range []int{0, 1, 32, 33, 1000, custody.MaxSecret} {
+	for _, n := range []int{0, 1, 32, 33, 1000, custody.MaxSecretBytes} {
 		secret := bytes.Repeat([]byte{0xa5}, n)
 		box := mustSeal(t, v, testContext, secret)
 		if n >= 16 && bytes.Contains(box, secret[:16]) {
@@ -114,7 +114,7 @@ func testNoSharedMemory(t *testing.T, v custody.Vault) {
 }
 
 func testTooLarge(t *testing.T, v custody.Vault) {
-	if box, err := v.Seal(t.Context(), testContext, make([]byte, custody.MaxSecret+1)); !problem.Is(err, problem.TooLarge) {
+	if box, err := v.Seal(t.Context(), testContext, make([]byte, custody.MaxSecretBytes+1)); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Seal(MaxSecret + 1) = %d bytes, %v, want too large", len(box), err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxMessage is the largest message in bytes that KMS signs raw.
-const maxMessage = 4096
+// maxMessageBytes is the largest message in bytes that KMS signs raw.
+const maxMessageBytes = 4096
 
 // NewSigner returns a function that fetches an Ed25519 public key from KMS once, on first use, and
 // returns its identity.Signer.
@@ -83,8 +83,8 @@ func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	switch {
 	case len(msg) == 0:
 		return nil, problem.Invalid("message to sign", "at least 1 byte", "none")
-	case len(msg) > maxMessage:
-		return nil, problem.New(problem.TooLarge, "message to sign: expected at most %d bytes, got %d", maxMessage, len(msg))
+	case len(msg) > maxMessageBytes:
+		return nil, problem.New(problem.TooLarge, "message to sign: expected at most %d bytes, got %d", maxMessageBytes, len(msg))
 	}
 	countRequest(ctx)
 	out, err := s.client.Sign(ctx, &kms.SignInput{

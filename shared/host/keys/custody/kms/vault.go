@@ -43,8 +43,8 @@ func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client
 
 func (v *Vault) Seal(ctx context.Context, vaultContext string, secret []byte) ([]byte, error) {
 	switch {
-	case len(secret) > custody.MaxSecret:
-		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
+	case len(secret) > custody.MaxSecretBytes:
+		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecretBytes, len(secret))
 	case !isValidContext(vaultContext):
 		return nil, problem.New(problem.Internal, "context of a secret: expected one that does not end in %s, got %.80q", emptySuffix, vaultContext)
 	}

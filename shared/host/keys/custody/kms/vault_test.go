@@ -80,7 +80,7 @@ func TestMalformedBoxIsDamagedWithoutACallToKMS(t *testing.T) {
 			t.Errorf("Open(%s) = %q, %v, want damaged", name, got, err)
 		}
 	}
-	if _, err := v.Seal(t.Context(), "b", make([]byte, custody.MaxSecret+1)); !problem.Is(err, problem.TooLarge) {
+	if _, err := v.Seal(t.Context(), "b", make([]byte, custody.MaxSecretBytes+1)); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Seal(too much) = %v, want too large", err)
 	}
 	for _, bound := range []string{"", "b#empty"} {

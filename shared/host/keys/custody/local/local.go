@@ -63,8 +63,8 @@ func newVault(key []byte, rand io.Reader) (*Vault, error) {
 
 func (v *Vault) Seal(_ context.Context, vaultContext string, secret []byte) ([]byte, error) {
 	// Nonces of 24 random bytes do not repeat in practice.
-	if len(secret) > custody.MaxSecret {
-		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
+	if len(secret) > custody.MaxSecretBytes {
+		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecretBytes, len(secret))
 	}
 	headerSize := 1 + v.aead.NonceSize()
 	box := make([]byte, headerSize, headerSize+len(secret)+v.aead.Overhead())

@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// maxBulk is the approximate maximum size of one bulk request in bytes. Managed clusters refuse
+// maxBulkBytes is the approximate maximum size of one bulk request in bytes. Managed clusters refuse
 // requests of 10 MB.
-const maxBulk = 4 << 20
+const maxBulkBytes = 4 << 20
 
 // Apply writes the mark last. If Apply fails before the refresh, its writes remain invisible
 // until the next Apply, which repeats them.
@@ -57,7 +57,7 @@ func (x *Index) sendEntries(ctx context.Context, b search.Batch) (changed bool, 
 		if err := enc.Encode(newDocument(e)); err != nil {
 			return changed, unavailableError(err)
 		}
-		if err := flush(maxBulk); err != nil {
+		if err := flush(maxBulkBytes); err != nil {
 			return changed, err
 		}
 	}
@@ -65,7 +65,7 @@ func (x *Index) sendEntries(ctx context.Context, b search.Batch) (changed bool, 
 		if err := enc.Encode(object{"delete": object{"_id": id.String()}}); err != nil {
 			return changed, unavailableError(err)
 		}
-		if err := flush(maxBulk); err != nil {
+		if err := flush(maxBulkBytes); err != nil {
 			return changed, err
 		}
 	}

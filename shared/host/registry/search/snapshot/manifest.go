@@ -24,9 +24,9 @@ type Manifest struct {
 }
 
 const (
-	manifestFormat = 1
-	maxManifest    = 16 << 10
-	archiveSuffix  = ".tar"
+	manifestFormat   = 1
+	maxManifestBytes = 16 << 10
+	archiveSuffix    = ".tar"
 )
 
 func (m Manifest) encode() ([]byte, error) {
@@ -36,8 +36,8 @@ func (m Manifest) encode() ([]byte, error) {
 
 func parseManifest(text []byte) (Manifest, error) {
 	// A manifest must not make a loader read blobs outside Prefix.
-	if len(text) > maxManifest {
-		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifest)
+	if len(text) > maxManifestBytes {
+		return Manifest{}, fmt.Errorf("longer than %d bytes", maxManifestBytes)
 	}
 	var m Manifest
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -70,7 +70,7 @@ func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 		return Version{}, blobError(err, "reading the snapshot's manifest")
 	}
 	defer o.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(o.Body, maxManifest+1))
+	text, err := io.ReadAll(io.LimitReader(o.Body, maxManifestBytes+1))
 	if err != nil {
 		return Version{}, blobError(err, "reading the snapshot's manifest")
 	}
