@@ -108,7 +108,7 @@ func TestABuildThatFailsShowsWhatGoSaid(t *testing.T) {
 
 func TestAFolderOutsideOfACheckoutIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := bundle.FindCheckout(dir); err == nil || !strings.Contains(err.Error(), "expected go.mod") {
+	if _, err := bundle.FindCheckout(dir); err == nil || !strings.Contains(err.Error(), "expected a go.mod") {
 		t.Errorf("FindCheckout(%s) = %v, want a word on go.mod", dir, err)
 	}
 }

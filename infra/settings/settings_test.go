@@ -142,7 +142,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"certificate elsewhere", map[string]any{"domain": "example.org", "certificate": strings.Replace(arn, "us-east-1", "eu-west-1", 1)}, `context value certificate: expected the ARN of an ACM certificate in us-east-1`},
 		{"domain without edge", map[string]any{"domain": "example.org", "certificate": arn, "edge": false}, `domain: needs edge=true`},
 		{"web ACL without edge", map[string]any{"waf": true, "edge": false}, `waf: needs edge=true`},
-		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 12, because the least limits of such a stage in us-east-1 let a day cost $11.27, got 4`},
+		{"too little", map[string]any{"worstDay": 4}, `context value worstDay: expected at least 12, because even with the lowest limits a day of such a stage in us-east-1 may cost $11.27, got 4`},
 		{"too little without an edge", map[string]any{"worstDay": 5, "edge": false}, `context value worstDay: expected at least 17, because`},
 		{"part of a number", map[string]any{"worstDay": 10.5}, `context value worstDay: expected a whole number from 1 to 1000000, got "10.5"`},
 		{"nothing", map[string]any{"worstDay": "0"}, `context value worstDay: expected a whole number`},

@@ -77,7 +77,7 @@ func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
 		{"key that is not text", []store.Write{store.Put{Key: store.Key{Partition: "p", Sort: "\xff"}, WriteID: writeID}}, "UTF-8"},
 		{"half an index", []store.Write{store.Put{Key: k, WriteID: writeID, Index: store.Key{Sort: "s"}}}, "index"},
 		{"delete of version 0", []store.Write{store.Delete{Key: k}}, "version"},
-		{"bounds upside down", []store.Write{row, store.Add{Key: k, Min: 2, Max: 1}}, "bounds"},
+		{"bounds upside down", []store.Write{row, store.Add{Key: k, Min: 2, Max: 1}}, "a minimum that does not exceed the maximum, got 2 and 1"},
 		{"add alone", []store.Write{add}, "needs an Append or a Put"},
 		{"add with a delete alone", []store.Write{add, store.Delete{Key: k, IfVersion: 1}}, "needs an Append or a Put"},
 		{"one stream twice", []store.Write{row, put, store.Append{Stream: "s", Position: 2, WriteID: writeID}}, "two writes"},

@@ -32,11 +32,11 @@ func TestAnAnswerOfADeployedVacantIsReviewed(t *testing.T) {
 	run(review, "a quarter, as review 1 of "+name)
 	run(review, "the host has already accepted this review, as review 1")
 	run("call "+name+" again"+as, "again")
-	run("review "+name+" --blinded --factual 1 --logical 1 --relevance 1"+as, "waiting now: 1")
+	run("review "+name+" --blinded --factual 1 --logical 1 --relevance 1"+as, "now waiting: 1")
 	run("reputation "+name+" --recount --host aws", "the score follows from the reviews")
 	run("erase-claim "+name+" 1"+as, "is erased")
 	run("erase-claim "+name+" 1 --host aws", "is erased")
-	run("reputation "+name+" --recount --host aws", "the claims of 1 are erased")
+	run("reputation "+name+" --recount --host aws", "the claims of 1 review are erased")
 	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: name})
 	if err != nil {
 		t.Fatal(err)

@@ -123,7 +123,7 @@ func TestAnAgentThatDoesNotStartIsAnError(t *testing.T) {
 		"exits": "the agent's program ended (exit status 3). Its last output was:\nno key in the keyring",
 		"old":   "the agent speaks version 0 of ACP, expected 1",
 		"login": "the agent needs a login: start its program yourself and log in, or pass the environment variable with its key by --env NAME",
-		"noise": "the agent wrote more than 100 lines that are not messages of ACP",
+		"noise": "the agent wrote more than 100 lines that are not ACP messages",
 	} {
 		_, err := Start(t.Context(), options(t, kind, t.TempDir()))
 		if err == nil || problem.AsError(err).Text() != want {
@@ -238,7 +238,7 @@ func TestFilesAreReadBelowTheRootOnly(t *testing.T) {
 		`{"path":"a.txt","line":-3,"limit":0}`:  `"" <nil>`,
 		`{"path":"a.txt","line":9}`:             `"" <nil>`,
 		`{"path":"big","line":3,"limit":1}`:     `"0123456789\n" <nil>`,
-		`{"path":"big"}`:                        "read it in parts",
+		`{"path":"big"}`:                        "use line and limit to read a part of the file",
 		`{"path":"raw"}`:                        "expected a text in UTF-8",
 		`{"path":"none"}`:                       "Resource not found: none",
 		`{"path":"."}`:                          "expected a file",

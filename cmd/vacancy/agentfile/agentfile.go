@@ -518,7 +518,7 @@ func (r *reader) parseFolders(a jsonObject, key string, value json.RawMessage) e
 		if isUsable {
 			usable = append(usable, folder)
 		} else {
-			r.warn("%s: folder %s is not used, because it is not below the root", key, folder)
+			r.warn("%s: path %s is not used, because it is not below the root", key, folder)
 		}
 	}
 	if len(folders) > 0 && len(usable) == 0 && r.program == "" && key == "include_dirs" && err == nil {

@@ -78,11 +78,11 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["budget: not used, because the model is free"]}`},
 		{"folders", "model: m\ninclude_dirs: .vault,../x,/etc", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault"],"warnings":[` +
-				`"include_dirs: ../x is not below the root; it is not used","include_dirs: /etc is not below the root; it is not used"]}`},
+				`"include_dirs: path ../x is not used, because it is not below the root","include_dirs: path /etc is not used, because it is not below the root"]}`},
 		{"no folder that is below the root", "model: m\ninclude_dirs: ../x", "", // must not read all folders
-			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault/"],"warnings":["include_dirs: ../x is not below the root; it is not used"]}`},
+			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault/"],"warnings":["include_dirs: path ../x is not used, because it is not below the root"]}`},
 		{"files of a workspace", "model: m\nworkspace: second\ninclude_dirs: [docs/]\nlock_paths: src/,../y", "",
-			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: ../y is not below the root; it is not used"]}`},
+			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: path ../y is not used, because it is not below the root"]}`},
 		{"a shell", "model: m\ntools: Read,Bash", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","allowed_tools":["Read","Bash"],"warnings":["tools: Bash is not available, because a host does not run commands"]}`},
 	} {
@@ -107,7 +107,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nmax_turns: many":                                            "max_turns: expected",
 		"model: m\neffort: huge":                                               "effort: expected one of low, medium, high",
 		"model: m\nmemory: sometimes":                                          "memory: expected on or off",
-		"model: m\nvacants: {a: b}":                                            "vacants: expected a list of texts",
+		"model: m\nvacants: {a: b}":                                            "vacants: expected a list of strings",
 		"model: m\nvacants: a, a":                                              "vacants[1]",
 		"model: m\ninput: application/zip":                                     "input[0]: expected a type that ollama can read: image/png, image/jpeg, image/gif, image/webp, application/json, text/...",
 		"model: gemini-3-pro\ninput: image/gif":                                "input[0]: expected a type that gemini can read: image/png, image/jpeg, image/webp, application/json",

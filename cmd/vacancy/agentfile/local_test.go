@@ -68,7 +68,7 @@ memory: on
 			Provider: "gemini", Model: "gemini-2.5-pro", Mode: definition.ReadOnly, MaxTurns: 4, Budget: &budget, AllowedTools: []string{"Grep", "Read"}, DisallowedTools: []string{"Bash"},
 			Effort: "high", OutputFormat: definition.JSON, FallbackModel: "other", IncludeDirs: []string{"src"}, System: "A note.",
 			Warnings: []string{
-				"include_dirs: .. is not below the root; it is not used", "include_dirs: missing is not below the root; it is not used", "include_dirs: link is not below the root; it is not used",
+				"include_dirs: path .. is not used, because it is not below the root", "include_dirs: path missing is not used, because it is not below the root", "include_dirs: path link is not used, because it is not below the root",
 				"memory: not used, because a program on this machine runs the agent", "name: not used, because a program on this machine runs the agent",
 			},
 		},

@@ -69,10 +69,10 @@ func TestAStreamCountsByItsSignedAnswer(t *testing.T) {
 		out, errs  string
 		afterwards string // what --ask says then
 	}{
-		"as it is":                 {in("", "", ""), 0, ": pay 1 coin", "", "no call is open"},
-		"other text in the pieces": {in(`"artifactUpdate"`, "pay 1 coin", "pay 9 coin"), problem.ExitUntrusted, ": pay 9 coin", "differs from the answer that", "no call is open"},
+		"as it is":                 {in("", "", ""), 0, ": pay 1 coin", "", "no call waits for an outcome"},
+		"other text in the pieces": {in(`"artifactUpdate"`, "pay 1 coin", "pay 9 coin"), problem.ExitUntrusted, ": pay 9 coin", "differs from the answer that", "no call waits for an outcome"},
 		"other text in the answer": {in(`"statusUpdate"`, "pay 1 coin", "pay 9 coin"), problem.ExitUntrusted, "", "signature did not verify", ": pay 1 coin"},
-		"no envelope":              {in(`"statusUpdate"`, "urn:vacant:v1", "urn:vacant:v2"), problem.ExitFailed, "", "without a signed answer", "no call is open"},
+		"no envelope":              {in(`"statusUpdate"`, "urn:vacant:v1", "urn:vacant:v2"), problem.ExitFailed, "", "without a signed answer", "no call waits for an outcome"},
 		"a connection that breaks": {func(b []byte) []byte {
 			if bytes.Contains(b, []byte(`"statusUpdate"`)) {
 				return nil

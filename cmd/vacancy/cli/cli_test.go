@@ -205,7 +205,7 @@ func TestWrongUsageExitsWith2AndAHint(t *testing.T) {
 		want string // in standard error
 	}{
 		{"nonsense", `unknown command "nonsense"`},
-		{"login", "try: vacancy init NAME, which makes an identity for your calls; an account's key goes into $VACANCY_KEY\n"},
+		{"login", "try: vacancy init NAME, which creates an identity for your calls; the key of an account goes into $VACANCY_KEY\n"},
 		{"help cal", "unknown command or topic \"cal\"\ntry: vacancy help call\n"},
 		{"help agent-fils", "try: vacancy help agent-files\n"},
 		{"help nonsense", "try: vacancy help all\n"},

@@ -75,7 +75,7 @@ func TestADataFileWithoutRowsIsNoHostForRestore(t *testing.T) {
 	must(t, host.Close())
 	s.fails(problem.ExitNotFound, "none cannot be read", "restore", "none")
 	s.must("create", "x", "--capability", "y")
-	s.fails(problem.ExitConflict, "it is not replaced", "restore", "none")
+	s.fails(problem.ExitConflict, "is not replaced", "restore", "none")
 }
 
 // commandLines returns command lines of a command that fail, only read, or name things that do not

@@ -216,9 +216,9 @@ func TestADeployThatAWSWouldRefuseCreatesNothing(t *testing.T) {
 		flags  string
 		want   []string
 	}{
-		"quota 10": {func(a *account) { a.limit = 10 }, "", []string{"quota: the stage must reserve ", "Lambda requires that 10 of the 10",
-			"--context reserve=false (then only the account's quota bounds", "https://eu-west-1.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", "--desired-value 1000"}},
-		"quota 50":                       {func(a *account) { a.limit = 50 }, "", []string{"Lambda requires that 50 of the 50", "--context reserve=false"}},
+		"quota 10": {func(a *account) { a.limit = 10 }, "", []string{"quota: the stage must reserve ", "Lambda requires that 10 of the account's 10",
+			"--context reserve=false (then only the account's quota limits", "https://eu-west-1.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", "--desired-value 1000"}},
+		"quota 50":                       {func(a *account) { a.limit = 50 }, "", []string{"Lambda requires that 50 of the account's 50", "--context reserve=false"}},
 		"a quota that the standard fits": {func(a *account) { a.limit = 150 }, "--context worstDay=200", []string{"quota: ", "or reserve less: vacancy deploy --stage dev --context worstDay=20"}},
 		"no Function URLs":               {func(a *account) { a.lacks = "AWS::Lambda::Url" }, "", []string{"resource types: CloudFormation has no AWS::Lambda::Url in Region eu-west-1", "export AWS_REGION=us-east-1"}},
 		"no CloudFront":                  {func(a *account) { a.lacks = "AWS::CloudFront::Distribution" }, "", []string{"AWS::CloudFront::Distribution", "vacancy deploy --stage dev --no-edge"}},
@@ -425,7 +425,7 @@ func TestAPlanShowsTheStageAndAsksNobody(t *testing.T) {
 	}
 	must(t, (stage.Records{Dir: filepath.Join(a.dataHome, "stages")}).Write(stage.Record{Stage: "dev", URL: "https://agents.example"}))
 	t.Chdir(filepath.Join("..", "..", ".."))
-	if _, _, errs := a.run("", "deploy", "--plan"); !strings.Contains(errs, "stores its settings, which a plan does not read") {
+	if _, _, errs := a.run("", "deploy", "--plan"); !strings.Contains(errs, "A plan does not read the settings that the stage stores") {
 		t.Errorf("the plan of a deployed stage says %q", errs)
 	}
 }

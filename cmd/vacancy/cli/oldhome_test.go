@@ -86,7 +86,7 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 	}
 	end()
 	out := <-said
-	for _, want := range []string{"Upgrading the data from format 3 to format 4, documents", "A copy is in $VACANCY_HOME/host/" + standalone.DataFile + ".format3", "The data are upgraded to format 4, documents"} {
+	for _, want := range []string{"Upgrading the data from format 3 to format 4, documents", "A copy is in $VACANCY_HOME/host/" + standalone.DataFile + ".format3", "Upgraded the data to format 4, documents"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("vacancy dev said %q, want %q", out, want)
 		}

@@ -149,7 +149,7 @@ agents. "vacancy update NAME --from FILE" publishes a new version of an agent.
                       in "vacancy models"). Write 0 for a free server that requires a secret.
                       If the operator pays for a tenant's model, a price below the one in
                       "vacancy models" is ignored
-    max_tokens        the maximum number of tokens in an answer, 1 to 1048576
+    max_tokens        the maximum number of tokens in an answer of the model, 1 to 1048576
                       (default: the server's; for a paid model 8192). The host lowers the number
                       if the rest of a budget is smaller, and records that in the call's log
     max_turns         the maximum number of requests to the model in a call, 1 to 64 (default 16)

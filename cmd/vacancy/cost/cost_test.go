@@ -178,7 +178,7 @@ func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 			t.Errorf("%s has %+v of a function that only others invoke", name, l)
 		}
 	}
-	for _, words := range []string{"at most $5 more (context value modelBudget)", "more than 10 parents: each parent beyond them adds up to 96 a day"} {
+	for _, words := range []string{"at most $5 more for vacants without a tenant and all vacants at Bedrock (context value modelBudget)", "more than 10 parents: each further parent adds up to 96 a day"} {
 		if !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) }) {
 			t.Errorf("WorstDay() does not say %q: %v", words, d.Unbounded)
 		}
@@ -202,7 +202,7 @@ func TestUnboundedCostsAreListed(t *testing.T) {
 		t.Error("WorstDay() does not say that CloudFront has no ceiling")
 	}
 	s.ACLs = 1
-	if !says(s, "blocked ones too") {
+	if !says(s, "including blocked requests") {
 		t.Error("WorstDay() does not say what WAF costs")
 	}
 	s.Tables[0].WriteLimit = nil

@@ -153,7 +153,7 @@ func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
 	}
 	c := chosen("mx-central-1")
 	c.WorstDay = 12
-	if _, err := cost.DeriveLimits(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
+	if _, err := cost.DeriveLimits(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 may cost $") {
 		t.Errorf("DeriveLimits($12 in mx-central-1) = %v, want a refusal that names the Region", err)
 	}
 }

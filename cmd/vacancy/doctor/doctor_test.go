@@ -173,7 +173,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"quota of a stage that reserves nothing", "quota", doctor.OK, "", func(f *doctor.Facts) {
 			f.Settings.ReserveConcurrency, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
 		}},
-		{"a quota of 50, of which Lambda wants all unreserved", "quota", doctor.Fail, "--context reserve=false (then only the account's quota bounds", func(f *doctor.Facts) {
+		{"a quota of 50, of which Lambda wants all unreserved", "quota", doctor.Fail, "--context reserve=false (then only the account's quota limits", func(f *doctor.Facts) {
 			f.Quota = doctor.Quota{Limit: 50, Unreserved: 50}
 		}},
 		{"a quota that cannot be read", "quota", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Quota = doctor.Quota{Err: errors.New("denied")} }},

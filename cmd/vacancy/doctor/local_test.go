@@ -35,7 +35,7 @@ func TestEachTroubleOfALocalHostHasItsFix(t *testing.T) {
 		{"file modes", doctor.Fail, "seal.key", "chmod -R go= /srv/v", func(l *doctor.Local) { l.ExposedFiles = []string{"seal.key"} }},
 		{"disk", doctor.Fail, "50 MB", "make room", func(l *doctor.Local) { l.FreeBytes = 50 << 20 }},
 		{"disk", doctor.Warn, "500 MB", "make room", func(l *doctor.Local) { l.FreeBytes = 500 << 20 }},
-		{"disk", doctor.Warn, "below 800 MB vacancy serve refuses", "make room", func(l *doctor.Local) { l.FreeBytes, l.MinFreeBytes = 500<<20, 800<<20 }},
+		{"disk", doctor.Warn, "if less than 800 MB are free, vacancy serve refuses", "make room", func(l *doctor.Local) { l.FreeBytes, l.MinFreeBytes = 500<<20, 800<<20 }},
 		{"disk", doctor.NotApplicable, "not known", "", func(l *doctor.Local) { l.FreeBytes = -1 }},
 		{"data", doctor.NotApplicable, "does not report the format", "", func(l *doctor.Local) { l.StoredFormat = "" }},
 		{"data", doctor.Warn, "format 2: the next start", "vacancy dev --data /srv/v", func(l *doctor.Local) { l.UpgradeOutlook = "its data have format 2: the next start upgrades them" }},

@@ -303,7 +303,7 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFileBytes+1), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "bad.json"), []byte("{\n,}"), 0o600))
 	for name, want := range map[string]string{
-		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json is left as it is: line 2, column 1",
+		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json was not changed: line 2, column 1",
 	} {
 		if _, err := c.Write(filepath.Join(dir, name), fox); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -138,7 +138,7 @@ func TestImportRefusesADamagedHome(t *testing.T) {
 		want  problem.Kind
 		text  string
 	}{
-		"no key file": {map[string]string{"logbook.jsonl": log}, problem.NotFound, "not a home of the reference"},
+		"no key file": {map[string]string{"logbook.jsonl": log}, problem.NotFound, "is not a home directory of the reference implementation: it has no key.json"},
 		"changed entry": {map[string]string{"key.json": plainKey, "logbook.jsonl": strings.Replace(log, "alice", "mallo", 1)},
 			problem.Untrusted, "entry 0 signature"},
 		"missing entry": {map[string]string{"key.json": plainKey, "logbook.jsonl": log[strings.Index(log, "\n")+1:]},

@@ -25,7 +25,7 @@ var refusals = []struct {
 	{"text after JSON", `{"jsonrpc":"2.0","id":1,"method":"GetTask"} x`, "-32700", "the body does not decode"},
 	{"a batch", `[{"jsonrpc":"2.0","id":1,"method":"GetTask"}]`, "-32600", "expected one JSON-RPC request"},
 	{"a number", `5`, "-32600", "expected one JSON-RPC request"},
-	{"a bare message", `{"message":{"parts":[{"text":"hi"}]}}`, "-32600", "to this address with /message:send, and plain text to it with /text"},
+	{"a bare message", `{"message":{"parts":[{"text":"hi"}]}}`, "-32600", "or append /message:send to this address to POST {\"message\":…}, or /text to POST plain text"},
 	{"no version", `{"id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"version 1.0", `{"jsonrpc":"1.0","id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},
 	{"a number as version", `{"jsonrpc":2.0,"id":1,"method":"GetTask"}`, "-32600", `jsonrpc: expected "2.0"`},

@@ -72,7 +72,7 @@ func TestALineHasAnEnd(t *testing.T) {
 		t.Helper()
 		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
 		var r *retryableError
-		if !problem.Is(err, problem.TooManyRequests) || !errors.As(err, &r) || r.retryAfter != "1" || !strings.Contains(problem.AsError(err).Text(), "1 of your requests are under way") {
+		if !problem.Is(err, problem.TooManyRequests) || !errors.As(err, &r) || r.retryAfter != "1" || !strings.Contains(problem.AsError(err).Text(), "1 of your requests are in progress") {
 			t.Errorf("%s: %v, may be retried %+v", what, err, r)
 		}
 	}

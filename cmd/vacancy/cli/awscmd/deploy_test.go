@@ -141,7 +141,7 @@ func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
 	})
 	server.SetResponse("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
 	d, errs := deploying(t, "", deployFlags{})
-	if err := d.awaitIdle(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
+	if err := d.awaitIdle(t.Context()); err != nil || !strings.Contains(errs.String(), "waiting for an earlier deploy to end") {
 		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
 	}
 }
@@ -350,7 +350,7 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 		fix := "aws sns subscribe --topic-arn arn:aws:sns:eu-west-1:123456789012:alarms --protocol email --notification-endpoint " + tc.want[0]
 		var printed bytes.Buffer
 		deployResult{Stage: "dev", URL: "https://dev.example", UnconfirmedMail: got, NoCallReason: "x"}.Print(&printed)
-		if diff := gocmp.Diff(tc.want, got.Addresses); diff != "" || !strings.Contains(printed.String(), "alarms do not reach "+tc.want[0]+" yet: open the link") || !strings.Contains(printed.String(), fix) {
+		if diff := gocmp.Diff(tc.want, got.Addresses); diff != "" || !strings.Contains(printed.String(), "alarms do not reach "+tc.want[0]+" yet: to confirm the subscription, open the link") || !strings.Contains(printed.String(), fix) {
 			t.Errorf("%s: unconfirmedMail() (-want +got):\n%s\nprinted %s", name, diff, &printed)
 		}
 	}

@@ -323,7 +323,7 @@ func TestTheSettingsOfAFailedDeployAreNotTheStages(t *testing.T) {
 	a.wantSettings(`{"worstDay":"30"}`, `{"worstDay":"50"}`)
 	a.update = func(string) error { return nil }
 	said, _ := a.mustDeploy(home)
-	wantSaid(t, said, "the record on this machine has worstDay=30, which is not used: stage dev has worstDay=50")
+	wantSaid(t, said, "ignored worstDay=30 in the record on this machine: stage dev has worstDay=50")
 	a.wantSettings(`{"worstDay":"50"}`, `{"worstDay":"50"}`)
 }
 
@@ -370,7 +370,7 @@ func TestOfTwoDeploysAtOnceTheSettingsAreThoseOfTheOneThatDeployed(t *testing.T)
 		"the other is under way": {func(a *account) {
 			a.status[cdkStacks[1]] = "UPDATE_IN_PROGRESS"
 			a.show()
-		}, before, []string{"another deploy of stage dev is under way; nothing was started"}},
+		}, before, []string{"another deploy of stage dev is running; nothing was started"}},
 		"the other begins later": {func(a *account) {
 			a.update = func(string) error { // CloudFormation has begun with the other's functions
 				a.status[cdkStacks[1]] = "UPDATE_IN_PROGRESS"
@@ -384,7 +384,7 @@ func TestOfTwoDeploysAtOnceTheSettingsAreThoseOfTheOneThatDeployed(t *testing.T)
 			a.mustDeploy(home, "worstDay=50")
 			said, _, err := a.deployFrom(home, &answering{func() { tc.meanwhile(a) }, strings.NewReader("yes\n")}, deployFlags{contextPairs: []string{"worstDay=30"}})
 			h := new(kit.HintedError)
-			if !errors.As(err, &h) || !strings.HasPrefix(h.Hint, "the same command again") {
+			if !errors.As(err, &h) || !strings.HasPrefix(h.Hint, "run the same command again") {
 				t.Fatalf("deploy = %v, want a hint at the same command\n%s", err, said)
 			}
 			wantSaid(t, err.Error(), tc.want...)

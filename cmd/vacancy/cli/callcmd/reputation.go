@@ -66,7 +66,7 @@ func (r reputationResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "  %s%s: %s\n", kit.EscapeLine(substrate), kit.FormatIf(substrate == r.CurrentSubstrate, " (answers now)"), state.Text())
 	}
 	if r.Recounted {
-		erased := kit.FormatIf(r.Erased > 0, "; the claims of %d reviews are erased, and only their hashes remain", r.Erased)
+		erased := kit.FormatIf(r.Erased > 0, "; the claims of %s are erased, and only their hashes remain", kit.Plural(r.Erased, "review"))
 		fmt.Fprintf(w, "recounted: %s; each review is signed by its reviewer and linked to the previous review%s\n", kit.PaintVerdict(w, true, "the score follows from the reviews"), erased)
 	}
 }

@@ -108,7 +108,7 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 // signature.
 func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 	if !identity.Verify(p.id, r.SignedBytes(), sig) {
-		return problem.New(problem.Untrusted, "the signature of %s is not valid", p.id.Short())
+		return problem.New(problem.Untrusted, "the file contains no valid signature of %s", p.id.Short())
 	}
 	if p.id == r.ParentID {
 		r.SignatureParent = sig

@@ -176,8 +176,8 @@ func TestPullWritesOnlyIntoItsFolder(t *testing.T) {
 		"a link within":      {map[string]string{"dir": "-> real", "real/y": "y"}, map[string]string{"dir/x": "a"}, "yes\n", map[string]string{"real/x": ""}, "got a symbolic link"},
 		"a file as a folder": {map[string]string{"a": "x"}, map[string]string{"a/b": "a"}, "yes\n", map[string]string{"a": "x"}, "a: expected a folder, got a file"},
 		"a folder as a file": {map[string]string{"a/b": "x"}, map[string]string{"a": "a"}, "yes\n", map[string]string{"a/b": "x"}, "a: expected a file, got a folder"},
-		"a parent":           {nil, map[string]string{"../x": "a"}, "yes\n", nil, "which no file may have"},
-		"an absolute path":   {nil, map[string]string{filepath.Join(outside, "x"): "a"}, "yes\n", nil, "which no file may have"},
+		"a parent":           {nil, map[string]string{"../x": "a"}, "yes\n", nil, "which is not a valid file path"},
+		"an absolute path":   {nil, map[string]string{filepath.Join(outside, "x"): "a"}, "yes\n", nil, "which is not a valid file path"},
 	} {
 		h := &fakeHost{files: tt.remote}
 		dir := writeFolder(t, tt.local)

@@ -43,7 +43,7 @@ func (a *App) OpenHost(dir string) (*standalone.Host, error) {
 }
 
 func AddNoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
-	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy version instead of upgrading it")
+	fs.BoolVar(p, "no-upgrade", false, "refuse data from an earlier version of vacancy instead of upgrading the data")
 }
 
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {

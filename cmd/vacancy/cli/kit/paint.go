@@ -126,8 +126,12 @@ func WrapText(w io.Writer, text string) string {
 		for utf8.RuneCountInString(rest) > t.width && !strings.HasPrefix(strings.TrimSpace(rest), programName+" ") {
 			head := string([]rune(rest)[:t.width+1])
 			space := strings.LastIndexByte(head, ' ')
-			if space <= indent {
-				break
+			if space <= indent { // the first word is too long for a line
+				next := strings.IndexByte(rest[len(head):], ' ')
+				if next < 0 {
+					break
+				}
+				space = len(head) + next
 			}
 			b.WriteString(strings.TrimRight(rest[:space], " ") + "\n")
 			rest = strings.Repeat(" ", indent) + strings.TrimLeft(rest[space:], " ")

@@ -58,7 +58,7 @@ func TestRowsFitTheTerminal(t *testing.T) {
 }
 
 func TestTextsAreBrokenAtSpaces(t *testing.T) {
-	text := "A paragraph that is longer than\nthe terminal.\n\nShort:\n  --host string   a URL, aws or local, and more words\n  vacancy call demo \"a long text of somebody\"\n  call   Call a vacant and verify its answer\n"
+	text := "A paragraph that is longer than\nthe terminal.\n\nShort:\n  --host string   a URL, aws or local, and more words\n  vacancy call demo \"a long text of somebody\"\n  call   Call a vacant and verify its answer\n  url    http://127.0.0.1:8000/v1 by default\n"
 	want := `A paragraph that is
 longer than the
 terminal.
@@ -72,6 +72,8 @@ Short:
   call   Call a vacant
          and verify
          its answer
+  url    http://127.0.0.1:8000/v1
+         by default
 `
 	if got := WrapText(terminal{width: 22}, text); got != want {
 		t.Errorf("WrapText() =\n%s\nwant\n%s", got, want)

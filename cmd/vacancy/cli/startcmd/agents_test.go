@@ -66,7 +66,7 @@ func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 	want := []string{
 		"hello", "ended: exit status 3", "starts again in 1ms", "hello", "ended: exit status 3", "starts again in 2ms",
 		"hello", "ended: exit status 3", "starts again in 3ms", "hello", "ended: exit status 3",
-		"ended 4 times soon after its start; restart the host to start it again",
+		"ended 4 times soon after its start and is not restarted; to start it again, restart the host",
 	}
 	if !slices.Equal(l.all, want) {
 		t.Errorf("lines = %q, want %q", l.all, want)
@@ -159,7 +159,7 @@ func TestAProgramIsStartedAgainThoughItsChildrenLive(t *testing.T) {
 			b, l := run(t, child+` echo began; exit 3`)
 			b.maxShortRuns = 2
 			b.supervise(t.Context())
-			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; restart the host to start it again"}
+			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start and is not restarted; to start it again, restart the host"}
 			if !slices.Equal(l.all, want) {
 				t.Errorf("lines = %q, want %q", l.all, want)
 			}

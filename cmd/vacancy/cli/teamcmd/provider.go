@@ -95,7 +95,7 @@ func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string,
 		case slices.Contains(selected.unsupportedSettings, key):
 			a.PrintNote("warning: %s: this setting is ignored, because %s does not support it", key, f.provider)
 		case f.provider == "" && key != "mode" && key != "approval_mode": // this command itself applies these two settings
-			a.PrintNote("warning: %s: this setting is not passed to %s", key, kit.EscapeLine(argv[0]))
+			a.PrintNote("warning: %s: this setting is not passed to %s, because the given command is not changed", key, kit.EscapeLine(argv[0]))
 		}
 	}
 	if f.provider != "" {

@@ -134,7 +134,7 @@ func TestATurnThatFailsIsAnError(t *testing.T) {
 		}
 	}
 	for question, want := range map[string]string{
-		`{"message":"x","files":[{"name":"a.png"}]}`: "takes only text",
+		`{"message":"x","files":[{"name":"a.png"}]}`: "accepts only text",
 		`[]`: "update the worker",
 	} {
 		_, err := w.doTurn(t.Context(), &workclient.Turn{Question: []byte(question)}, func(workclient.Event) {})
@@ -332,8 +332,9 @@ func TestTheProgramOfGemini(t *testing.T) {
 		t.Error("the system prompt is left behind")
 	}
 	for _, warning := range []string{
-		"vacants: not used", "include_dirs: ../up is not below the root", "include_dirs: none is not", "gemini v0.61.0\n",
-		"max_turns: not supported by gemini", "budget: not", "disallowed_tools: not", "effort: not", "fallback_model: not",
+		"vacants: not used", "include_dirs: path ../up is not used, because it is not below the root", "include_dirs: path none is not used", "gemini v0.61.0\n",
+		"max_turns: this setting is ignored, because gemini does not support it", "budget: this setting is ignored", "disallowed_tools: this setting is ignored",
+		"effort: this setting is ignored", "fallback_model: this setting is ignored",
 	} {
 		if !strings.Contains(errs.String(), warning) {
 			t.Errorf("%q has no %q", errs, warning)
@@ -381,7 +382,7 @@ func TestTheProgramOfClaude(t *testing.T) {
 	if diff := cmp.Diff(want, p, cmp.AllowUnexported(agentProgram{})); diff != "" {
 		t.Errorf("program (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(errs.String(), "approval_mode: not supported by claude") {
+	if !strings.Contains(errs.String(), "approval_mode: this setting is ignored, because claude does not support it") {
 		t.Errorf("warnings = %s", errs)
 	}
 }
@@ -393,7 +394,7 @@ func TestACommandRunsAsGiven(t *testing.T) {
 	if err != nil || strings.Join(p.argv, " ") != "gemini --acp" || !p.readOnly || p.approval != "auto_edit" {
 		t.Errorf("program = %+v, %v", p, err)
 	}
-	for _, warning := range []string{"tier: not passed to gemini, which runs as given", "the text of the file: not", "budget: not", "include_dirs: not"} {
+	for _, warning := range []string{"tier: this setting is not passed to gemini, because the given command is not changed", "the text of the file: this setting is not passed", "budget: this setting is not passed", "include_dirs: this setting is not passed"} {
 		if !strings.Contains(errs.String(), warning) {
 			t.Errorf("%q has no %q", errs, warning)
 		}

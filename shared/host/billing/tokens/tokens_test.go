@@ -592,7 +592,7 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 func TestIssuersThatLie(t *testing.T) {
 	big := strings.Repeat(" ", 10<<20)
 	unfit := map[string]string{
-		"another issuer's metadata": `/", as http`,
+		"another issuer's metadata": `/", the issuer in http`,
 		"keys by http elsewhere":    "an https URL as jwks_uri",
 		"keys in a file":            "an https URL as jwks_uri",
 	}

@@ -73,7 +73,7 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 	want := []shown{
 		{"acme", "http:terse.example", true, -1, 50, true, map[gate.SignalName]string{gate.Activity: "it was observed for 0 hours, want 168"}},
 		{"acme", "http:florid.example", false, 60, 50, true, map[gate.SignalName]string{}},
-		{"acme", "echo", false, 7, 12, true, map[gate.SignalName]string{gate.Style: "12 responses of the last seven days can be read, want 50"}},
+		{"acme", "echo", false, 7, 12, true, map[gate.SignalName]string{gate.Style: "only 12 responses of the last seven days can be read, expected at least 50"}},
 	}
 	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {
 		if diff := cmp.Diff(want[i], show(o)); diff != "" {
@@ -130,7 +130,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	}
 	e := h.collect(child, parent.ID)
 	want := []shown{
-		{"", "echo", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Style: "0 responses of the last seven days can be read, want 50"}},
+		{"", "echo", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Style: "only 0 responses of the last seven days can be read, expected at least 50"}},
 		{"", "", false, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Substrate: "its children answer its calls", gate.Style: "it answers in its children's words"}},
 		{"", "", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: gone, gate.Substrate: gone, gate.Style: gone}},
 	}

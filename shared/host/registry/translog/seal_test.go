@@ -304,7 +304,7 @@ func TestAlteredLogIsNotSigned(t *testing.T) {
 	}{
 		{"a row of the stream is another", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 600, func(r *store.Row) { r.Data[0]++ }}
-		}, "event 600 is not the one that the log has sealed"},
+		}, "event 600 differs from the event that the log has sealed"},
 		{"the stream lost what was sealed", func(w *fixture, _ *translog.Log) {
 			w.Store = changed{w.Store, 600, nil}
 		}, "the log has sealed 600 events, but the last of them is missing"},

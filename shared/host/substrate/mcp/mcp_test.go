@@ -407,7 +407,7 @@ func TestOddAnswersOfServers(t *testing.T) {
 		"an id as text, events":     {id: `"2"`, media: "text/event-stream", call: "event: message\n" + event(whole("ID", answer("x"))), want: "x"},
 		"several lines":             {media: "text/event-stream", call: "data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":ID,\"result\":" + answer("x") + "}\n\n", want: "x"},
 		"one newline":               {media: "text/event-stream", call: "data: " + `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}` + "\ndata: " + whole("ID", answer("x")) + "\n\n", want: "x"},
-		"no answer":                 {media: "text/event-stream", call: event("ping"), want: "!it does not speak MCP: "},
+		"no answer":                 {media: "text/event-stream", call: event("ping"), want: "!it does not follow the MCP protocol: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
