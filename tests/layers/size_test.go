@@ -9,10 +9,10 @@ import (
 // maxLines limits the production lines of each part of the project. A limit may fall. A feature that
 // needs more lines raises it in a commit of its own that says why.
 var maxLines = map[string]int{
-	"cmd/":          35_000,
-	"shared/front/": 30_700,
-	"shared/host/":  75_800,
-	"":              33_100, // the rest
+	"cmd/":          34_400,
+	"shared/front/": 29_400,
+	"shared/host/":  72_300,
+	"":              32_200, // the rest
 }
 
 func TestTheProjectDoesNotGrow(t *testing.T) {
