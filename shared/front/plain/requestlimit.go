@@ -14,7 +14,7 @@ import (
 // A stream, or a request that waits for a slow vacant or for a task, occupies a connection for
 // minutes, and on Lambda a complete instance.
 var (
-	streamLimit = requestLimit{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
+	streamLimit = requestLimit{16, 64, "streams open, or requests that wait for a slow agent", "wait until one of them ends", "end one, or read the task with GetTask", "5"}
 	answerLimit = requestLimit{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
 	listLimit   = requestLimit{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )

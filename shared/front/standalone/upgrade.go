@@ -185,8 +185,7 @@ func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault
 	switch {
 	case empty:
 		version, err = upgrade.InitVersion(ctx, data)
-	// The documents are current, because an earlier process crashed after it had upgraded or
-	// created them.
+	// An earlier process crashed after it had upgraded or created the documents.
 	case version.Version == upgrade.CurrentVersion:
 	case c.NoUpgrade:
 		return bolt.NewOldFormatError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, version.Version, upgrade.CurrentVersion)

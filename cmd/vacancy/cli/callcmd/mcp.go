@@ -42,7 +42,7 @@ a time, and stop_task is refused.
 
 Logs go to standard error. When the input ends, the program waits up to ten seconds for
 running requests, and then ends. If the client cancels a question, the question is stopped at
-the host. A signed question is not stopped. If it is asked again, it gets its answer.
+the host. A signed question is not stopped; ask it again to get its answer.
 
 "vacancy mcp config" prints the configuration for a client.`,
 		Example: `  vacancy mcp demo

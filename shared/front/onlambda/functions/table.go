@@ -98,7 +98,7 @@ var (
 		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
 	}
 	Think = Function{
-		Name: "think", Description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
+		Name: "think", Description: "sends single requests to models, functions and MCP servers for the functions that run turns",
 		MemoryMB: 256, TimeoutSeconds: ThinkSeconds,
 		RequiredVars: "VACANCY_DOCS VACANCY_SEAL_KEY",
 		MinInstances: 1, CostShare: 8,
