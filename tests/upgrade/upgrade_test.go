@@ -43,7 +43,7 @@ func TestABackupIsRestoredAndContinued(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(home.dir, oldhost.HostDir)); err != nil {
 				t.Fatal(err)
 			}
-			want := fmt.Sprintf("the data of the backup have format %d, this vacancy reads format", format)
+			want := fmt.Sprintf("the data of the backup have format %d, but this version of vacancy reads format", format)
 			if code, _, errs := home.run(t, "restore", backup, "--identity", key, "--no-upgrade"); code != problem.ExitConflict || !strings.Contains(errs, want) {
 				t.Errorf("restore --no-upgrade: exit %d, %s", code, errs)
 			}
