@@ -126,7 +126,7 @@ func TestTablesThatDoNotAnswerAreToldOnceAndWaitedFor(t *testing.T) {
 			[]string{"table no-rows: it is missing, or still being created", "table no-docs: it is missing, or still being created"}},
 		{"one missing", with(dynamo.TableNames{Rows: "no-rows", Docs: host.Tables.Docs}), []string{"table no-rows: it is missing, or still being created"}},
 		{"being created", host.Env(refusing(t, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException")), []string{"still being created"}},
-		{"with another key", with(dynamo.TableNames{Rows: host.Tables.Docs, Docs: host.Tables.Rows}), []string{"table " + host.Tables.Docs + ": its key attributes are not pk and sk", "table " + host.Tables.Rows + ": its key is not pk and sk"}},
+		{"with another key", with(dynamo.TableNames{Rows: host.Tables.Docs, Docs: host.Tables.Rows}), []string{"table " + host.Tables.Docs + ": its key attributes are not pk and sk", "table " + host.Tables.Rows + ": its key attributes are not pk and sk"}},
 		{"denied", host.Env(refusing(t, "com.amazon.coral.service#AccessDeniedException")), []string{"the function's role may not read it"}},
 		{"with credentials that have expired", host.Env(refusing(t, "com.amazon.coral.service#ExpiredTokenException")), []string{"the credentials are expired or wrong"}},
 	} {

@@ -97,7 +97,7 @@ func (f Facts) checkQuota() Check {
 	case q.Err != nil:
 		return warnUnchecked(q.Err)
 	case q.Limit == 0:
-		return warnUnchecked(errors.New("Lambda did not return a limit of the account"))
+		return warnUnchecked(errors.New("the answer of Lambda contains no limit of the account"))
 	case additional > 0 && q.Unreserved-additional < minFree:
 		return fail(f.quotaRemedies(minFree), "the stage must reserve %d concurrent executions, %d more than now; Lambda requires that %d of the account's %d unreserved executions stay unreserved", wanted, additional, minFree, q.Unreserved)
 	case !f.Settings.ReserveConcurrency:
